@@ -57,12 +57,12 @@ class Catalogue {
   std::string_view partition_name(uint32_t number) const;
 
   const wire::CatalogueView& view() const { return view_; }
+  ByteView bytes() const;  // the file itself
   uint64_t size_bytes() const { return bytes().size(); }
 
  private:
   explicit Catalogue(std::variant<MappedFile, std::vector<std::byte>> storage)
       : storage_(std::move(storage)) {}
-  ByteView bytes() const;
   Status check();
 
   std::variant<MappedFile, std::vector<std::byte>> storage_;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "hook/glob.h"
+#include "store/file_times.h"
 #include "store/open_below.h"
 
 namespace millrace::store {
@@ -23,17 +24,6 @@ using wire::CatalogueEntry;
 using wire::EntryKind;
 
 constexpr size_t kTaskFiles = 64;
-
-struct FileTimes {
-  explicit FileTimes(int64_t mtime_ns) {
-    int64_t seconds = mtime_ns / 1'000'000'000;
-    int64_t rest = mtime_ns % 1'000'000'000;
-    if (rest < 0) --seconds, rest += 1'000'000'000;
-    times[0] = {.tv_sec = 0, .tv_nsec = UTIME_OMIT};
-    times[1] = {.tv_sec = seconds, .tv_nsec = rest};
-  }
-  timespec times[2];
-};
 
 class Extraction {
  public:

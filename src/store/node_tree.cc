@@ -1,0 +1,204 @@
+#include "store/node_tree.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/memory.h"
+#include "base/text.h"
+#include "store/file_times.h"
+#include "store/open_below.h"
+
+namespace millrace::store {
+namespace {
+
+using wire::CatalogueEntry;
+using wire::EntryKind;
+
+// A directory must let us in, whatever its mode was. Programs see the mode of the catalogue.
+constexpr unsigned kOwnerEnters = 0700;
+
+int os_error_of(const Error& error) { return error.code() == Errc::kExhausted ? ENOSPC : EIO; }
+
+}  // namespace
+
+Result<std::unique_ptr<NodeTree>> NodeTree::create(const Catalogue& catalogue,
+                                                   const MemberSources& sources,
+                                                   NodeTreeOptions options) {
+  std::unique_ptr<NodeTree> made(new NodeTree(catalogue, sources, std::move(options)));
+  ASSIGN_OR_RETURN(made->tree_, open_directory(made->options_.tree.string()));
+  ASSIGN_OR_RETURN(made->making_, open_directory(made->options_.making.string()));
+  made->is_made_.resize(catalogue.entry_count());
+  RETURN_IF_ERROR(made->make_directories_and_links());
+  return made;
+}
+
+Status NodeTree::make_directories_and_links() {
+  const auto shown = [&](uint32_t index, Status status) {
+    if (status.ok()) return status;
+    return std::move(status).within(printable((options_.tree / catalogue_.path(index)).string()));
+  };
+  const uint32_t count = catalogue_.entry_count();
+  for (uint32_t i = 0; i < count; ++i) {  // parents come first
+    const EntryKind kind = catalogue_.entry(i).kind;
+    if (kind == EntryKind::kDirectory) RETURN_IF_ERROR(shown(i, make_directory(i)));
+    if (kind == EntryKind::kLink) RETURN_IF_ERROR(shown(i, make_link(i)));
+  }
+  for (uint32_t i = 0; i < count; ++i) {  // now that nothing is added
+    const CatalogueEntry entry = catalogue_.entry(i);
+    if (entry.kind != EntryKind::kDirectory) continue;
+    ASSIGN_OR_RETURN(const File directory,
+                     open_below(tree_, catalogue_.path(i), O_RDONLY | O_DIRECTORY | O_NOFOLLOW));
+    if (::futimens(directory.fd(), FileTimes(entry.mtime_ns).times) != 0) {
+      return shown(i, fail_os(errno, "cannot set its time"));
+    }
+  }
+  return {};
+}
+
+Status NodeTree::make_directory(uint32_t index) {
+  const unsigned mode = catalogue_.entry(index).mode | kOwnerEnters;
+  const std::string path = catalogue_.path(index);
+  const std::string name = index == wire::kRootEntry ? "." : base_name(path);
+  ASSIGN_OR_RETURN(const File parent, open_parent(tree_, path));
+  if (index != wire::kRootEntry && ::mkdirat(parent.fd(), name.c_str(), kOwnerEnters) != 0) {
+    return fail_os(errno, "cannot create the directory");
+  }
+  // mkdir(2) applies the umask.
+  if (::fchmodat(parent.fd(), name.c_str(), mode, 0) != 0) {
+    return fail_os(errno, "cannot set its mode");
+  }
+  return {};
+}
+
+Status NodeTree::make_link(uint32_t index) {
+  const std::string path = catalogue_.path(index);
+  const std::string name = base_name(path);
+  const std::string target(catalogue_.link_target(index));
+  ASSIGN_OR_RETURN(const File parent, open_parent(tree_, path));
+  if (::symlinkat(target.c_str(), parent.fd(), name.c_str()) != 0) {
+    return fail_os(errno, "cannot create the link");
+  }
+  const FileTimes times(catalogue_.entry(index).mtime_ns);
+  if (::utimensat(parent.fd(), name.c_str(), times.times, AT_SYMLINK_NOFOLLOW) != 0) {
+    return fail_os(errno, "cannot set its time");
+  }
+  return {};
+}
+
+void NodeTree::make(uint64_t index, BlockCodec& codec, MadeCallback done) {
+  if (index >= catalogue_.entry_count() ||
+      catalogue_.entry(static_cast<uint32_t>(index)).kind != EntryKind::kFile) {
+    done(EINVAL);
+    return;
+  }
+  const auto entry = static_cast<uint32_t>(index);
+  bool is_made = false;
+  if (!begin(entry, done, is_made)) return;
+  // A client asks for a file that is there if it lost a race, or if someone removed the file.
+  const int error = is_made && is_there(entry) ? 0 : make_first(entry, codec, is_made);
+  std::vector<MadeCallback> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = in_making_.find(entry);
+    waiting = std::move(found->second);
+    in_making_.erase(found);
+    is_made_[entry] = error == 0;
+  }
+  done(error);
+  for (const MadeCallback& other : waiting) other(error);
+}
+
+// Returns whether the caller has to make the file. If not, `done` is taken over.
+bool NodeTree::begin(uint32_t index, MadeCallback& done, bool& is_made) {
+  const std::lock_guard lock(mutex_);
+  is_made = is_made_[index];
+  const auto [found, is_first] = in_making_.try_emplace(index);
+  if (!is_first) found->second.push_back(std::move(done));
+  return is_first;
+}
+
+// If someone removed a file that was made, its bytes are still reserved.
+int NodeTree::make_first(uint32_t index, BlockCodec& codec, bool is_reserved) {
+  const uint64_t bytes = footprint(index);
+  if (!is_reserved && !reserve(bytes)) return ENOSPC;
+  const Status status = make_file(index, codec);
+  if (status.ok()) {
+    if (options_.on_made) options_.on_made(catalogue_.entry(index).size_bytes);
+    return 0;
+  }
+  used_bytes_ -= bytes;
+  if (options_.on_problem) options_.on_problem(status.error());
+  return os_error_of(status.error());
+}
+
+uint64_t NodeTree::footprint(uint32_t index) const {
+  const uint64_t page = page_bytes();
+  return (catalogue_.entry(index).size_bytes + page - 1) / page * page;
+}
+
+bool NodeTree::reserve(uint64_t bytes) {
+  uint64_t used = used_bytes_;
+  do {
+    if (used > options_.capacity_bytes || bytes > options_.capacity_bytes - used) return false;
+  } while (!used_bytes_.compare_exchange_weak(used, used + bytes));
+  return true;
+}
+
+bool NodeTree::is_there(uint32_t index) const {
+  return open_below(tree_, catalogue_.path(index), O_PATH | O_NOFOLLOW).ok();
+}
+
+Status NodeTree::make_file(uint32_t index, BlockCodec& codec) {
+  const std::string name = std::to_string(index);
+  Status status = write_file(index, name, codec);
+  if (status.ok()) status = publish(index, name);
+  if (!status.ok()) ::unlinkat(making_.fd(), name.c_str(), 0);
+  return status;
+}
+
+Status NodeTree::write_file(uint32_t index, const std::string& name, BlockCodec& codec) {
+  const CatalogueEntry entry = catalogue_.entry(index);
+  Status failed;
+  for (const auto& source : sources_) {
+    if (!source->has(index)) continue;
+    if (!failed.ok() && options_.on_problem) options_.on_problem(failed.error());
+    constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW;
+    ASSIGN_OR_RETURN(File file, open_below(making_, name, kFlags, 0600));
+    uint64_t at = 0;
+    Status status = source->read(index, codec, [&](ByteView block) -> Status {
+      RETURN_IF_ERROR(file.write_at(at, block));
+      at += block.size();
+      return {};
+    });
+    if (!status.ok()) {
+      failed = std::move(status);
+      if (failed.error().code() == Errc::kExhausted) break;  // another source would not help
+      continue;
+    }
+    if (::fchmod(file.fd(), entry.mode) != 0) return fail_os(errno, "cannot set the mode");
+    if (::futimens(file.fd(), FileTimes(entry.mtime_ns).times) != 0) {
+      return fail_os(errno, "cannot set the time");
+    }
+    return file.close();
+  }
+  if (!failed.ok()) return failed;
+  return fail(Errc::kNotFound, "{}: the partition is not on this node",
+              describe_member(catalogue_, index));
+}
+
+Status NodeTree::publish(uint32_t index, const std::string& name) {
+  const std::string path = catalogue_.path(index);
+  const FileTimes times(catalogue_.entry(catalogue_.entry(index).parent).mtime_ns);
+  ASSIGN_OR_RETURN(const File parent, open_parent(tree_, path));
+  if (::renameat(making_.fd(), name.c_str(), parent.fd(), base_name(path).c_str()) != 0) {
+    return fail_os(errno, "cannot rename the file").within(printable(path));
+  }
+  // The new name has changed the time of the directory. Nobody is harmed if this fails.
+  ::utimensat(parent.fd(), ".", times.times, 0);
+  return {};
+}
+
+}  // namespace millrace::store

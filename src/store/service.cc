@@ -1,0 +1,337 @@
+#include "store/service.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+#include "base/atomic_file.h"
+#include "base/cpus.h"
+#include "base/fields.h"
+#include "base/json.h"
+#include "base/json_writer.h"
+#include "base/memory.h"
+#include "base/mounts.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "base/units.h"
+#include "wire/store_message.h"
+
+namespace millrace::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+using wire::StoreReply;
+using wire::StoreRequest;
+
+constexpr size_t kThreadsMin = 4;
+constexpr size_t kThreadsMax = 64;
+constexpr uint64_t kLinesMax = 100;  // a damaged partition must not fill the log
+constexpr char kSettingsFile[] = "service.json";
+constexpr int kBacklog = 1024;
+constexpr std::chrono::milliseconds kPauseWithoutDescriptors{10};
+
+Status set_path(char (&out)[wire::kStorePathBytes], const fs::path& path) {
+  const std::string& text = path.native();
+  if (text.size() < sizeof(out) && text.find('\0') == std::string::npos) {
+    std::memcpy(out, text.c_str(), text.size() + 1);
+    return {};
+  }
+  return fail(Errc::kInvalidArgument, "{}: the path is longer than {} bytes", printable(text),
+              sizeof(out) - 1);
+}
+
+// Absolute, without "." and "..", and without a slash at the end.
+Result<fs::path> normal_path(const fs::path& path) {
+  std::error_code error;
+  fs::path out = fs::absolute(path, error).lexically_normal();
+  if (error) return fail_os(error.value(), "cannot find the current directory");
+  if (!out.has_filename()) out = out.parent_path();
+  if (!out.has_relative_path()) {
+    return fail(Errc::kInvalidArgument, "'{}' cannot be the root of a store; choose a directory",
+                printable(path.string()));
+  }
+  return out;
+}
+
+bool is_same_user(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
+}
+
+bool is_in_memory(const fs::path& path) {
+  std::error_code error;
+  const auto mount = mount_of(fs::canonical(path, error));
+  return mount && (mount->file_system == "tmpfs" || mount->file_system == "ramfs");
+}
+
+// Takes one request. Returns 1: there is one; 0: none is waiting; -1: the client is gone, or does
+// not speak our language.
+int receive(int fd, StoreRequest& request) {
+  const ssize_t size = ::recv(fd, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
+  if (size < 0) return errno == EAGAIN || errno == EINTR ? 0 : -1;
+  const bool is_known = size == sizeof(request) && request.magic == wire::kStoreMessageMagic &&
+                        request.version == wire::kStoreMessageVersion &&
+                        request.kind == wire::StoreRequestKind::kMaterialise;
+  return is_known ? 1 : -1;
+}
+
+}  // namespace
+
+uint64_t default_capacity(const fs::path& local) {
+  struct statvfs status{};
+  if (::statvfs(local.c_str(), &status) != 0) return 0;
+  uint64_t free_bytes = uint64_t{status.f_bavail} * status.f_frsize;
+  if (is_in_memory(local)) {
+    free_bytes = std::min(free_bytes, memory_available_bytes().value_or(free_bytes));
+    free_bytes = std::min(free_bytes, memory_limit_bytes().value_or(free_bytes));
+  }
+  return free_bytes / 2;
+}
+
+Result<std::unique_ptr<Service>> Service::start(ServiceOptions options) {
+  ASSIGN_OR_RETURN(options.root, normal_path(options.root));
+  ASSIGN_OR_RETURN(PackReader reader, PackReader::open(options.packs));
+  ASSIGN_OR_RETURN(NodeFolder folder, NodeFolder::create(options.local));
+  if (options.capacity_bytes == 0) options.capacity_bytes = default_capacity(folder.path());
+  std::unique_ptr<Service> service(
+      new Service(std::move(options), std::move(reader), std::move(folder)));
+  RETURN_IF_ERROR(service->prepare());
+  return service;
+}
+
+Status Service::prepare() {
+  RETURN_IF_ERROR(publish_catalogue());
+  RETURN_IF_ERROR(open_sources());
+  const auto note_made = [this](uint64_t size_bytes) {
+    add_to_counter(folder_.counters().materialised, 1);
+    add_to_counter(folder_.counters().bytes, size_bytes);
+  };
+  ASSIGN_OR_RETURN(
+      tree_, NodeTree::create(catalogue(), sources_,
+                              {.tree = node() / wire::kStoreTreeDirectory,
+                               .making = node() / wire::kStoreMakingDirectory,
+                               .capacity_bytes = options_.capacity_bytes,
+                               .on_made = note_made,
+                               .on_problem = [this](const Error& e) { report(e.message()); }}));
+  RETURN_IF_ERROR(publish_settings());
+  RETURN_IF_ERROR(listen());
+  // The state is last: clients that find it find everything else, too.
+  RETURN_IF_ERROR(publish_state());
+  return start_threads();
+}
+
+// The catalogue has been checked when it was opened. The copy is on local storage, and does not
+// change when someone replaces the pack.
+Status Service::publish_catalogue() const {
+  const fs::path path = node() / wire::kStoreCatalogueFile;
+  ASSIGN_OR_RETURN(File file, File::open(path, O_WRONLY | O_CREAT | O_EXCL, 0600));
+  RETURN_IF_ERROR(file.write_at(0, catalogue().bytes()).within(printable(path.string())));
+  return file.close();
+}
+
+// A partition that is missing is no reason to fail: the origin may have its files.
+Status Service::open_sources() {
+  sources_.push_back(make_pack_members(reader_));
+  std::error_code error;
+  if (options_.origin.empty() && !catalogue().origin().empty()) {
+    const fs::path packed(catalogue().origin());
+    if (fs::is_directory(packed, error)) options_.origin = packed;
+  } else if (!options_.origin.empty()) {
+    ASSIGN_OR_RETURN(options_.origin, normal_path(options_.origin));
+  }
+  for (uint32_t i = 0; i < catalogue().partition_count(); ++i) {
+    const Status status = reader_.check_partition_file(i);
+    if (!status.ok() && options_.origin.empty()) return status;
+    if (!status.ok()) report(status.error().message());
+  }
+  if (options_.origin.empty()) return {};
+  ASSIGN_OR_RETURN(auto origin, make_origin_members(catalogue(), options_.origin));
+  sources_.push_back(std::move(origin));
+  return {};
+}
+
+Status Service::listen() {
+  const std::string path = (node() / wire::kStoreSocketFile).string();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return fail(Errc::kInvalidArgument,
+                "{}: the path of a socket has at most {} bytes; choose a shorter --local",
+                printable(path), sizeof(address.sun_path) - 1);
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  listener_ = File(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener_.is_open()) return fail_os(errno, "cannot create a socket");
+  // Nobody connects before listen(), and the directory is private anyway.
+  if (::bind(listener_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      ::chmod(path.c_str(), 0600) != 0 || ::listen(listener_.fd(), kBacklog) != 0) {
+    return fail_os(errno, "cannot listen").within(printable(path));
+  }
+  return {};
+}
+
+Status Service::publish_settings() const {
+  JsonWriter json;
+  json.begin_object();
+  json.field("packs", options_.packs.string());
+  json.field("capacity_bytes", options_.capacity_bytes);
+  json.end_object();
+  return write_file_atomically(node() / kSettingsFile, bytes_of(std::move(json).finish()), 0600);
+}
+
+Result<ServiceSettings> read_service_settings(const fs::path& node) {
+  const fs::path path = node / kSettingsFile;
+  ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  ASSIGN_OR_RETURN(const Document document, parse_json(text, printable(path.string())));
+  ServiceSettings settings;
+  ASSIGN_OR_RETURN(Fields fields, Fields::of(document, document.root));
+  RETURN_IF_ERROR(fields.require("packs", settings.packs));
+  RETURN_IF_ERROR(fields.require("capacity_bytes", settings.capacity_bytes));
+  RETURN_IF_ERROR(fields.finish());
+  return settings;
+}
+
+Status Service::publish_state() {
+  wire::StoreState state{};
+  RETURN_IF_ERROR(set_path(state.root, options_.root));
+  RETURN_IF_ERROR(set_path(state.origin, options_.origin));
+  return folder_.publish(state);
+}
+
+Status Service::start_threads() {
+  stopper_ = File(::eventfd(0, EFD_CLOEXEC));
+  epoll_ = File(::epoll_create1(EPOLL_CLOEXEC));
+  if (!stopper_.is_open() || !epoll_.is_open()) return fail_os(errno, "cannot create an epoll");
+  // Level-triggered and never read: it wakes every thread.
+  epoll_event stop{.events = EPOLLIN, .data = {.ptr = &stopper_}};
+  epoll_event client{.events = EPOLLIN | EPOLLEXCLUSIVE, .data = {.ptr = &listener_}};
+  if (::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, stopper_.fd(), &stop) != 0 ||
+      ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, listener_.fd(), &client) != 0) {
+    return fail_os(errno, "cannot wait for requests");
+  }
+  const size_t count = options_.thread_count != 0
+                           ? options_.thread_count
+                           : std::clamp(2 * usable_cpu_count(), kThreadsMin, kThreadsMax);
+  for (size_t i = 0; i < count; ++i) {
+    auto thread = start_thread(fmt::format("store {}", i), [this] { work(); });
+    if (thread.ok()) {
+      threads_.push_back(*std::move(thread));
+    } else if (threads_.empty()) {
+      return std::move(thread).error();
+    }
+  }
+  return {};
+}
+
+Service::~Service() {
+  if (stopper_.is_open()) ::eventfd_write(stopper_.fd(), 1);
+  for (std::thread& thread : threads_) thread.join();
+}
+
+// Threads take events from one epoll. A connection is one-shot: one thread takes one request, arms
+// it again, and then does the work, so requests of one client are served by several threads, and no
+// thread hands work to another.
+void Service::work() {
+  ask_for_short_slices();
+  BlockCodec codec;
+  for (;;) {
+    epoll_event event{};
+    const int count = ::epoll_wait(epoll_.fd(), &event, 1, -1);
+    if (count < 0 && errno != EINTR) return;
+    if (count <= 0) continue;
+    if (event.data.ptr == &stopper_) return;
+    if (event.data.ptr == &listener_) {
+      accept_clients();
+    } else {
+      serve(*static_cast<Connection*>(event.data.ptr), codec);
+    }
+  }
+}
+
+void Service::accept_clients() {
+  for (;;) {
+    const int fd = ::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      // The client keeps waiting in the queue; without a pause, we would spin.
+      if (errno != EAGAIN) std::this_thread::sleep_for(kPauseWithoutDescriptors);
+      return;
+    }
+    auto connection = std::make_shared<Connection>(fd);
+    if (!is_same_user(fd)) continue;  // closes it
+    {
+      const std::lock_guard lock(connections_mutex_);
+      connections_.emplace(connection.get(), connection);
+    }
+    epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = connection.get()}};
+    if (::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) != 0) drop(*connection);
+  }
+}
+
+void Service::serve(Connection& connection, BlockCodec& codec) {
+  StoreRequest request{};
+  const int received = receive(connection.file.fd(), request);
+  if (received < 0) {
+    drop(connection);
+    return;
+  }
+  const std::shared_ptr<Connection> kept = connection.shared_from_this();
+  epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &connection}};
+  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, connection.file.fd(), &event);
+  if (received == 0) return;
+  tree_->make(request.entry, codec,
+              [this, kept, id = request.id](int os_error) { reply(*kept, id, os_error); });
+}
+
+// REQUIRES: no other thread can get an event of this connection.
+void Service::drop(Connection& connection) {
+  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, connection.file.fd(), nullptr);
+  const std::lock_guard lock(connections_mutex_);
+  connections_.erase(&connection);
+}
+
+void Service::reply(Connection& connection, uint64_t id, int os_error) {
+  if (os_error == ENOSPC) note_refusal();
+  if (os_error == EIO) add_to_counter(folder_.counters().errors, 1);
+  const StoreReply reply{.magic = wire::kStoreMessageMagic,
+                         .version = wire::kStoreMessageVersion,
+                         .kind = wire::StoreRequestKind::kMaterialise,
+                         .id = id,
+                         .error = os_error,
+                         .reserved = 0};
+  const ssize_t sent =
+      ::send(connection.file.fd(), &reply, sizeof(reply), MSG_NOSIGNAL | MSG_DONTWAIT);
+  // A client that does not take its replies loses its connection; a thread must not wait for it.
+  if (sent != sizeof(reply)) ::shutdown(connection.file.fd(), SHUT_RDWR);
+}
+
+void Service::report(const std::string& line) {
+  if (!options_.log) return;
+  const std::lock_guard lock(log_mutex_);
+  if (++line_count_ > kLinesMax) return;
+  options_.log(line);
+  if (line_count_ == kLinesMax) options_.log("further problems are only counted");
+}
+
+void Service::note_refusal() {
+  if (has_refused_.exchange(true)) return;
+  report(fmt::format("no room for more files (the capacity is {}): what is not there yet {}",
+                     format_bytes(options_.capacity_bytes),
+                     options_.origin.empty()
+                         ? std::string("cannot be opened, because there is no --origin")
+                         : fmt::format("is read from {}", printable(options_.origin.string()))));
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,111 @@
+// Service: serves the files of a pack to the programs of a node.
+//
+// It makes the folder of the node (node_folder.h), publishes the checked catalogue there, and
+// writes files into its tree when a client asks for them over the socket. Each of its threads takes
+// requests and does their work; many are in flight. Clients of other users are refused.
+//
+// The destructor removes the folder. If the process is killed, the next service of the user does.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "store/member_source.h"
+#include "store/node_folder.h"
+#include "store/node_tree.h"
+#include "store/pack.h"
+
+namespace millrace::store {
+
+struct ServiceOptions {
+  std::filesystem::path packs;  // the directory of a pack
+  std::filesystem::path root;   // where programs see the files: absolute
+  std::filesystem::path local = kLocalDefault;
+  uint64_t capacity_bytes = 0;   // 0: what default_capacity() says
+  std::filesystem::path origin;  // empty: the directory that was packed, if it is there
+  size_t thread_count = 0;       // 0: twice the CPUs, because threads also wait for storage
+  // Problems, one line each; called by any thread, one at a time. May be empty.
+  std::function<void(const std::string& line)> log;
+};
+
+// What `store status` shows besides the counters. NODE/service.json.
+struct ServiceSettings {
+  std::string packs;
+  uint64_t capacity_bytes = 0;
+};
+
+Result<ServiceSettings> read_service_settings(const std::filesystem::path& node);
+
+// Half of what is free in `local`, and of the free memory if it is in memory: the rest is the
+// job's.
+uint64_t default_capacity(const std::filesystem::path& local);
+
+class Service {
+ public:
+  // On return, the folder is complete and requests are answered.
+  static Result<std::unique_ptr<Service>> start(ServiceOptions options);
+
+  ~Service();
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+
+  const std::filesystem::path& node() const { return folder_.path(); }
+  const Catalogue& catalogue() const { return reader_.catalogue(); }
+  uint64_t capacity_bytes() const { return options_.capacity_bytes; }
+  uint64_t used_bytes() const { return tree_->used_bytes(); }
+  const wire::StoreCounters& counters() const { return folder_.counters(); }
+
+ private:
+  // A client. Kept alive by the service while it is open, and by each request in the works.
+  struct Connection : std::enable_shared_from_this<Connection> {
+    explicit Connection(int fd) : file(fd) {}
+    const File file;
+  };
+
+  Service(ServiceOptions options, PackReader reader, NodeFolder folder)
+      : options_(std::move(options)), reader_(std::move(reader)), folder_(std::move(folder)) {}
+
+  Status prepare();
+  Status publish_catalogue() const;
+  Status open_sources();
+  Status listen();
+  Status publish_settings() const;
+  Status publish_state();
+  Status start_threads();
+  void work();
+  void accept_clients();
+  void serve(Connection& connection, BlockCodec& codec);
+  void drop(Connection& connection);
+  void reply(Connection& connection, uint64_t id, int os_error);
+  void report(const std::string& line);
+  void note_refusal();
+
+  ServiceOptions options_;
+  PackReader reader_;
+  NodeFolder folder_;
+  MemberSources sources_;
+  std::unique_ptr<NodeTree> tree_;
+  File listener_;
+  File stopper_;  // an eventfd; readable: all threads end
+  File epoll_;
+  std::vector<std::thread> threads_;
+
+  std::mutex connections_mutex_;
+  std::unordered_map<const Connection*, std::shared_ptr<Connection>> connections_;
+
+  std::mutex log_mutex_;
+  uint64_t line_count_ = 0;  // guarded by log_mutex_
+  std::atomic<bool> has_refused_ = false;
+};
+
+}  // namespace millrace::store

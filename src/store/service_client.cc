@@ -1,0 +1,61 @@
+#include "store/service_client.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/text.h"
+#include "wire/store_message.h"
+#include "wire/store_state.h"
+
+namespace millrace::store {
+
+Result<ServiceClient> ServiceClient::connect(const std::filesystem::path& node) {
+  const std::string path = (node / wire::kStoreSocketFile).string();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return fail_os(ENAMETOOLONG, "cannot connect").within(printable(path));
+  }
+  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  File socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket.is_open()) return fail_os(errno, "cannot create a socket");
+  if (::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
+    return fail_os(errno, "cannot connect").within(printable(path));
+  }
+  return ServiceClient(std::move(socket));
+}
+
+Status ServiceClient::ask(uint64_t id, uint64_t entry) const {
+  const wire::StoreRequest request{.magic = wire::kStoreMessageMagic,
+                                   .version = wire::kStoreMessageVersion,
+                                   .kind = wire::StoreRequestKind::kMaterialise,
+                                   .id = id,
+                                   .entry = entry};
+  ssize_t sent = 0;
+  do {
+    sent = ::send(socket_.fd(), &request, sizeof(request), MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent == sizeof(request)) return {};
+  return fail_os(errno, "cannot ask the store's service");
+}
+
+Result<ServiceClient::Reply> ServiceClient::next(std::chrono::milliseconds patience) const {
+  pollfd waiting{.fd = socket_.fd(), .events = POLLIN, .revents = 0};
+  const int ready = ::poll(&waiting, 1, static_cast<int>(patience.count()));
+  if (ready == 0) return fail(Errc::kTimeout, "the store's service does not answer");
+  if (ready < 0) return fail_os(errno, "cannot wait for the store's service");
+  wire::StoreReply reply{};
+  const ssize_t size = ::recv(socket_.fd(), &reply, sizeof(reply), MSG_TRUNC);
+  if (size <= 0) return fail(Errc::kIo, "the store's service has closed the connection");
+  if (size != sizeof(reply) || reply.magic != wire::kStoreMessageMagic ||
+      reply.version != wire::kStoreMessageVersion) {
+    return fail(Errc::kCorrupt, "the store's service answered with something else than a reply");
+  }
+  return Reply{.id = reply.id, .os_error = reply.error};
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,38 @@
+// ServiceClient: asks the service of a node for files, many at a time.
+//
+// For our own programs (`store warm`, tests). Other people's programs have the preload library. Not
+// thread-safe: each thread has its own.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/result.h"
+
+namespace millrace::store {
+
+class ServiceClient {
+ public:
+  // `node` is the folder of a service.
+  static Result<ServiceClient> connect(const std::filesystem::path& node);
+
+  // Sends a request, which `id` identifies. Waits if the service is far behind.
+  Status ask(uint64_t id, uint64_t entry) const;
+
+  struct Reply {
+    uint64_t id = 0;
+    int os_error = 0;  // 0: the file is in the tree
+  };
+  // The next reply to any request. Fails with kTimeout after `patience`, and with kIo if the
+  // service has ended.
+  Result<Reply> next(std::chrono::milliseconds patience) const;
+
+ private:
+  explicit ServiceClient(File socket) : socket_(std::move(socket)) {}
+
+  File socket_;
+};
+
+}  // namespace millrace::store
