@@ -152,7 +152,7 @@ Status ArgumentParser::check_complete() const {
                                                     : fmt::format("--{}", option.name);
     return fail(Errc::kInvalidArgument, "{} {} is missing: {}", shown, option.value, option.help);
   }
-  if (command_.runs_program && arguments_.program_.empty()) {
+  if (command_.runs_program && !command_.program_is_optional && arguments_.program_.empty()) {
     return fail(Errc::kInvalidArgument, "the program to run is missing; put it after --");
   }
   return {};

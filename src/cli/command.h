@@ -77,7 +77,8 @@ struct Command {
   std::string_view description;  // paragraphs, separated by an empty line
   std::vector<Option> options = {};
   std::vector<Positional> positionals = {};
-  bool runs_program = false;  // takes `-- COMMAND...`
+  bool runs_program = false;         // takes `-- COMMAND...`
+  bool program_is_optional = false;  // only some of its actions run one
   std::vector<Example> examples = {};
   bool hidden = false;  // not listed: only for our own build
   Result<int> (*run)(const Arguments& arguments, Output& output) = nullptr;

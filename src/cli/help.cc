@@ -87,7 +87,10 @@ std::string usage_line(const Command& command) {
         fmt::format("{}{}", positional.name, positional.repeatable ? "..." : "");
     line += positional.required ? " " + name : " [" + name + "]";
   }
-  if (command.runs_program) line += " -- COMMAND [ARGUMENTS...]";
+  if (command.runs_program) {
+    line +=
+        command.program_is_optional ? " [-- COMMAND [ARGUMENTS...]]" : " -- COMMAND [ARGUMENTS...]";
+  }
   return line;
 }
 

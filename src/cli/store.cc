@@ -1,4 +1,4 @@
-// The verb `store`: packs a dataset for the storage of a job's nodes.
+// The verb `store`: packs a dataset for the storage of a job's nodes, and serves it there.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "cli/inputs.h"
 #include "cli/sample_options.h"
+#include "cli/store_node.h"
 #include "cli/store_tars.h"
 #include "cli/verbs.h"
 #include "store/extract.h"
@@ -323,38 +324,68 @@ Result<int> run_extract_action(const Arguments& arguments, Output& output) {
   return kExitSuccess;
 }
 
+struct Action {
+  std::string_view name;
+  bool takes_paths;
+  Result<int> (*run)(const Arguments& arguments, Output& output);
+};
+
+constexpr Action kActions[] = {
+    {"pack", true, run_pack_action},      {"list", true, run_list_action},
+    {"verify", true, run_verify_action},  {"extract", true, run_extract_action},
+    {"run", false, run_run_action},       {"up", false, run_up_action},
+    {"status", false, run_status_action}, {"warm", false, run_warm_action},
+    {"down", false, run_down_action},
+};
+
+std::vector<std::string> action_names() {
+  std::vector<std::string> names;
+  for (const Action& action : kActions) names.emplace_back(action.name);
+  return names;
+}
+
 Result<int> run_store(const Arguments& arguments, Output& output) {
-  const std::string& action = arguments.positionals().front();
-  if (action == "pack") return run_pack_action(arguments, output);
-  if (action == "list") return run_list_action(arguments, output);
-  if (action == "verify") return run_verify_action(arguments, output);
-  return run_extract_action(arguments, output);
+  const std::string& name = arguments.positionals().front();
+  const Action& action = *std::find_if(std::begin(kActions), std::end(kActions),
+                                       [&](const Action& each) { return each.name == name; });
+  if (action.takes_paths && arguments.positionals().size() == 1) {
+    return fail(Errc::kInvalidArgument, "PATH is missing: {}; see `millrace store --help`",
+                name == "pack" ? "a directory, or .tar files" : "the directory of a pack");
+  }
+  if (name != "run" && !arguments.program().empty()) {
+    return fail(Errc::kInvalidArgument, "only `run` takes a command after --");
+  }
+  return action.run(arguments, output);
 }
 
 std::vector<Option> store_options() {
-  return {{.name = "output",
-           .letter = 'o',
-           .value = "DIR",
-           .help = "pack: the directory of the new pack; extract: where files go",
-           .kind = ValueKind::kDirectory},
-          {.name = "partitions",
-           .value = "N",
-           .help = "pack: number of partitions (one for each GiB)",
-           .check = check_count},
-          {.name = "codec",
-           .value = "NAME",
-           .help = "pack: how to compress; auto chooses for each file (auto)",
-           .choices = {"auto", "zstd", "lz4", "none"}},
-          {.name = "broadcast",
-           .value = "GLOB",
-           .help = "pack: files that every node gets, such as 'val/**'",
-           .repeatable = true},
-          {.name = "threads",
-           .value = "N",
-           .help = "threads that work (all CPUs)",
-           .check = check_count},
-          {.name = "long", .help = "list: mode, length, codec, partition and time too"},
-          {.name = "json", .help = "list: print the result as JSON"}};
+  std::vector<Option> options = {
+      {.name = "output",
+       .letter = 'o',
+       .value = "DIR",
+       .help = "pack: the directory of the new pack; extract: where files go",
+       .kind = ValueKind::kDirectory},
+      {.name = "partitions",
+       .value = "N",
+       .help = "pack: number of partitions (one for each GiB)",
+       .check = check_count},
+      {.name = "codec",
+       .value = "NAME",
+       .help = "pack: how to compress; auto chooses for each file (auto)",
+       .choices = {"auto", "zstd", "lz4", "none"}},
+      {.name = "broadcast",
+       .value = "GLOB",
+       .help = "pack: files that every node gets, such as 'val/**'",
+       .repeatable = true},
+      {.name = "threads",
+       .value = "N",
+       .help = "threads that work (all CPUs)",
+       .check = check_count},
+      {.name = "long", .help = "list: mode, length, codec, partition and time too"},
+      {.name = "json", .help = "list, status: print the result as JSON"}};
+  const std::vector<Option> others = node_options();
+  options.insert(options.end(), others.begin(), others.end());
+  return options;
 }
 
 }  // namespace
@@ -362,7 +393,7 @@ std::vector<Option> store_options() {
 Command store_command() {
   return {
       .name = "store",
-      .summary = "pack a dataset into a few large files; list, verify, extract them",
+      .summary = "serve a packed dataset from the node's own storage; pack, list, verify it",
       .description =
           "`pack` writes a directory as a pack: partitions with the files' bytes, and a catalogue "
           "of their names and places. Files that compress by less than 10 % are stored as they are. "
@@ -372,15 +403,24 @@ Command store_command() {
           "catalogue. Given the .pack files of a pack, it writes their catalogue again.\n\n"
           "`list`, `verify` and `extract` take the directory of a pack, or one of its .pack files. "
           "`verify` compares every file with its checksum. `extract` restores files, modes, times "
-          "and links into a new directory; GLOBs choose paths, and * also matches /.",
+          "and links into a new directory; GLOBs choose paths, and * also matches /.\n\n"
+          "`run` starts a service, runs the command with the files of the pack under the path --at, "
+          "and takes all down; exit code and signals are those of the command. Files come to the "
+          "node's own storage when they are first opened, and stay there. Without a service, or "
+          "when the capacity is used up, files are read from --origin. `up` and `down` do the same "
+          "in steps, for job scripts; `up` prints what to export, and its service ends with the "
+          "session of the script. `warm` fetches files before they are needed. `status` shows what "
+          "is there.",
       .options = store_options(),
-      .positionals = {{.name = "ACTION",
-                       .help = "what to do",
-                       .choices = {"pack", "list", "verify", "extract"}},
+      .positionals = {{.name = "ACTION", .help = "what to do", .choices = action_names()},
                       {.name = "PATH",
-                       .help = "pack: a directory, or .tar files; others: a pack, then GLOBs",
+                       .help = "pack: a directory, or .tar files; list, verify, extract: a pack, "
+                               "then GLOBs; warm: GLOBs",
                        .kind = ValueKind::kFile,
+                       .required = false,
                        .repeatable = true}},
+      .runs_program = true,
+      .program_is_optional = true,
       .examples = {{"millrace store pack imagenet/ -o packs/ --partitions 64 --broadcast 'val/**'",
                     "the validation set goes to every node"},
                    {"mpirun -n 8 millrace store pack imagenet/ -o packs/ --codec none",
@@ -390,7 +430,12 @@ Command store_command() {
                    {"millrace store list packs/ --long", "what is in it"},
                    {"millrace store verify packs/", "compare all files with their checksums"},
                    {"millrace store extract packs/ -o some/ 'train/n01*'",
-                    "only some of the files"}},
+                    "only some of the files"},
+                   {"millrace store run --packs packs/ --at /data/imagenet -- python train.py",
+                    "the program reads /data/imagenet from memory"},
+                   {"eval \"$(millrace store up --packs packs/ --at /data --local /scratch)\"",
+                    "in a job script; the files are on the node's disk"},
+                   {"millrace store warm 'val/**'", "fetch the validation set now"}},
       .run = run_store,
   };
 }

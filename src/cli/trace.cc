@@ -1,14 +1,11 @@
 // The verb `trace`: runs a command and records what it does.
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-
 #include <cstdio>
 
 #include "base/phrases.h"
 #include "base/spelling.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/exit_like.h"
 #include "cli/verbs.h"
 #include "trace/record/launcher.h"
 #include "trace/summary/untraced.h"
@@ -19,7 +16,6 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::string_view kDirectoryDefault = "millrace-trace";
-constexpr int kExitNotFound = 127;  // the exit code of shells for an unknown command
 
 Result<uint32_t> parse_levels(std::string_view text) {
   uint32_t levels = 0;
@@ -155,18 +151,6 @@ void warn_of_unseen(const std::string& command) {
   fmt::print(stderr, "millrace: warning: {} will not be recorded: {}\n", printable(command), *why);
 }
 
-// Exits like the command, so that our parent sees the same status.
-int end_like(int wait_status) {
-  if (!WIFSIGNALED(wait_status)) return WEXITSTATUS(wait_status);
-  const int signal = WTERMSIG(wait_status);
-  const rlimit no_core = {0, 0};  // the command has already dumped its core
-  setrlimit(RLIMIT_CORE, &no_core);
-  std::fflush(nullptr);
-  ::signal(signal, SIG_DFL);
-  raise(signal);
-  return 128 + signal;
-}
-
 Result<int> run_trace(const Arguments& arguments, Output&) {
   trace::LaunchOptions options;
   options.command = arguments.program();
@@ -189,7 +173,7 @@ Result<int> run_trace(const Arguments& arguments, Output&) {
   }
   print_outcome(*outcome, options);
   // The number of a signal is also the wait status of a process that it killed.
-  return end_like(outcome->stopped_by != 0 ? outcome->stopped_by : outcome->wait_status);
+  return exit_like(outcome->stopped_by != 0 ? outcome->stopped_by : outcome->wait_status);
 }
 
 }  // namespace

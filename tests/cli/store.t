@@ -82,6 +82,22 @@ $ tar cf one.tar -C data train; tar cf two.tar -C data val; millrace store pack 
 $ millrace store verify tars
 > tars: 4 files of 29 B in 2 partitions, all checksums are right
 
+# a store that is not running; tests/store/service_test.py has those that are
+$ millrace store status --local .
+> no store is running
+$ millrace store down --local .
+! millrace: no store is running in ./millrace-store-...; start one with `millrace store up`
+? 1
+$ millrace store run --packs packs --local .
+! millrace: the program to run is missing; put it after --
+? 1
+$ millrace store run --packs packs --local . -- true
+! millrace: --at is missing: the path under which programs see the files; see `millrace store --help`
+? 1
+$ millrace store warm --node nothing
+! millrace: nothing/state: cannot open: no such file or directory
+? 1
+
 # wrong usage
 $ millrace store
 ! millrace: ACTION is missing: what to do

@@ -1,0 +1,392 @@
+#include "cli/store_node.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "base/foreground_command.h"
+#include "base/json_writer.h"
+#include "base/own_library.h"
+#include "base/phrases.h"
+#include "base/progress.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/exit_like.h"
+#include "cli/sample_options.h"
+#include "store/service_process.h"
+#include "store/warm.h"
+
+namespace millrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+using store::NodeStatus;
+
+constexpr std::chrono::seconds kEndPatience{10};
+
+Result<std::string> required(const Arguments& arguments, std::string_view option,
+                             std::string_view what) {
+  if (const auto value = arguments.value(option)) return *value;
+  return fail(Errc::kInvalidArgument, "--{} is missing: {}; see `millrace store --help`", option,
+              what);
+}
+
+Status check_no_paths(const Arguments& arguments) {
+  const std::vector<std::string>& words = arguments.positionals();
+  if (words.size() == 1) return {};
+  return fail(Errc::kInvalidArgument, "{} takes no '{}'", words[0], printable(words[1]));
+}
+
+fs::path local_of(const Arguments& arguments) {
+  return arguments.value("local").value_or(std::string(store::kLocalDefault));
+}
+
+Result<store::ServiceOptions> service_options(const Arguments& arguments) {
+  store::ServiceOptions options;
+  ASSIGN_OR_RETURN(const std::string packs,
+                   required(arguments, "packs", "the directory of the pack"));
+  ASSIGN_OR_RETURN(options.root,
+                   required(arguments, "at", "the path under which programs see the files"));
+  std::error_code error;
+  options.packs = fs::absolute(packs, error);
+  options.local = fs::absolute(local_of(arguments), error);
+  options.origin = arguments.value("origin").value_or("");
+  options.thread_count = count_of(arguments, "threads", 0);
+  if (const auto capacity = arguments.value("capacity")) {
+    ASSIGN_OR_RETURN(options.capacity_bytes, parse_bytes(*capacity));
+  }
+  return options;
+}
+
+Result<fs::path> find_client_library() {
+  ASSIGN_OR_RETURN(fs::path named, library_named_by("MILLRACE_STORE_LIBRARY"));
+  if (!named.empty()) return named;
+  auto found = find_own_library("libmillrace_store.so");
+  if (found.ok()) return found;
+  return fail(Errc::kNotFound, "the store's {}; set MILLRACE_STORE_LIBRARY to its path",
+              found.error().message());
+}
+
+// After libraries that are there already: the tracer comes first, and sees the program's calls.
+std::string preload_with(const fs::path& library) {
+  const char* const variable = std::getenv("LD_PRELOAD");
+  const std::string before = variable != nullptr ? variable : "";
+  if (before.empty() || before == library) return library.string();
+  if (before.ends_with(":" + library.string())) return before;  // of an earlier `up`
+  return fmt::format("{}:{}", before, library.string());
+}
+
+std::vector<std::string> job_environment(const fs::path& node, const fs::path& library) {
+  std::vector<std::string> entries;
+  const std::string variable = fmt::format("{}=", wire::kStoreVariable);
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!text.starts_with("LD_PRELOAD=") && !text.starts_with(variable)) entries.emplace_back(text);
+  }
+  entries.push_back(fmt::format("{}{}", variable, node.string()));
+  entries.push_back(fmt::format("LD_PRELOAD={}", preload_with(library)));
+  return entries;
+}
+
+// ---- run ----------------------------------------------------------------------------------------
+
+Result<int> run_command_on(const fs::path& node, const fs::path& library,
+                           const std::vector<std::string>& command) {
+  const SignalsHeld held(true);
+  ASSIGN_OR_RETURN(const pid_t child, start_command(command, job_environment(node, library), held));
+  const SignalsPassedOn passed_on(child);
+  held.release();
+  return wait_for_child(child);
+}
+
+// What the user should know: the job was slower than it could be, or read something else.
+void print_losses(const wire::StoreState& state) {
+  const wire::StoreCounters& counters = state.counters;
+  if (counters.fallbacks != 0) {
+    fmt::print(stderr, "millrace: store: {} read from {} instead of the store\n",
+               counted(counters.fallbacks, "file was", "files were"), printable(state.origin));
+  }
+  if (counters.errors != 0) {
+    fmt::print(stderr, "millrace: store: {} while files were made or opened\n",
+               counted(counters.errors, "error", "errors"));
+  }
+}
+
+std::string end_text(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return fmt::format("killed by signal {}", WTERMSIG(wait_status));
+  return fmt::format("exit code {}", WEXITSTATUS(wait_status));
+}
+
+// Ends the service and removes its folder. Reaps the child, which is ours.
+void take_down(const store::StartedService& service) {
+  auto node = store::read_node(service.node);
+  int status = 0;
+  const bool has_ended = ::waitpid(service.pid, &status, WNOHANG) == service.pid;
+  if (!has_ended) {
+    ::kill(service.pid, SIGTERM);
+    ::waitpid(service.pid, &status, 0);
+  }
+  if (has_ended || status != 0) {  // it may have been killed a moment ago
+    fmt::print(stderr,
+               "millrace: store: the service ended before the command ({}); files that were not "
+               "there yet were read from the origin, or failed\n",
+               end_text(status));
+  }
+  if (!node.ok()) return;
+  print_losses(node->state);
+  node->is_running = false;
+  const Status ended = store::end_node(*node, kEndPatience);
+  if (!ended.ok()) fmt::print(stderr, "millrace: store: {}\n", ended.error().message());
+}
+
+}  // namespace
+
+Result<int> run_run_action(const Arguments& arguments, Output&) {
+  RETURN_IF_ERROR(check_no_paths(arguments));
+  if (arguments.program().empty()) {
+    return fail(Errc::kInvalidArgument, "the program to run is missing; put it after --");
+  }
+  store::ServiceProcessOptions options;
+  ASSIGN_OR_RETURN(options.service, service_options(arguments));
+  ASSIGN_OR_RETURN(const fs::path library, find_client_library());
+  options.watched = store::watch_process(::getpid());
+  ASSIGN_OR_RETURN(const store::StartedService service,
+                   store::start_service_process(std::move(options)));
+  const auto status = run_command_on(service.node, library, arguments.program());
+  take_down(service);
+  if (status.ok()) return exit_like(*status);
+  if (status.error().code() != Errc::kNotFound) return status.error();
+  fmt::print(stderr, "millrace: {}\n", status.error().message());
+  return kExitNotFound;
+}
+
+// ---- up and down --------------------------------------------------------------------------------
+
+namespace {
+
+// For a shell: in single quotes, so that nothing in it has a meaning.
+std::string shell_quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+// The service ends with the session: that of the job script, or of the terminal. Not with our
+// parent, which may be a subshell that ends at once: eval "$(millrace store up ...)".
+File session_leader() {
+  const pid_t leader = ::getsid(0);
+  return leader > 0 && leader != ::getpid() ? store::watch_process(leader) : File();
+}
+
+// The node that the user means: --node, MILLRACE_STORE, or the only one there is.
+Result<NodeStatus> chosen_node(const Arguments& arguments) {
+  if (const auto given = arguments.value("node")) return store::read_node(*given);
+  const char* variable = std::getenv(wire::kStoreVariable);
+  if (variable != nullptr && *variable != '\0') {
+    return store::read_node(variable).within(wire::kStoreVariable);
+  }
+  std::vector<NodeStatus> nodes = store::find_nodes(local_of(arguments));
+  if (nodes.size() == 1) return std::move(nodes.front());
+  if (nodes.empty()) {
+    return fail(Errc::kNotFound, "no store is running in {}; start one with `millrace store up`",
+                printable(store::nodes_directory(local_of(arguments)).string()));
+  }
+  std::string known;
+  for (const NodeStatus& node : nodes) {
+    known += fmt::format("\n  --node {}  ({})", printable(node.path.string()),
+                         printable(node.state.root));
+  }
+  return fail(Errc::kInvalidArgument, "{} stores are running; choose one:{}", nodes.size(), known);
+}
+
+}  // namespace
+
+Result<int> run_up_action(const Arguments& arguments, Output& output) {
+  RETURN_IF_ERROR(check_no_paths(arguments));
+  store::ServiceProcessOptions options;
+  ASSIGN_OR_RETURN(options.service, service_options(arguments));
+  ASSIGN_OR_RETURN(const fs::path library, find_client_library());
+  options.watched = session_leader();
+  options.is_background = true;
+  ASSIGN_OR_RETURN(const store::StartedService service,
+                   store::start_service_process(std::move(options)));
+  output.print(fmt::format("export {}={}\nexport LD_PRELOAD={}\n", wire::kStoreVariable,
+                           shell_quoted(service.node.string()),
+                           shell_quoted(preload_with(library))));
+  return kExitSuccess;
+}
+
+Result<int> run_down_action(const Arguments& arguments, Output&) {
+  RETURN_IF_ERROR(check_no_paths(arguments));
+  ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
+  const auto log = read_file(node.path / store::kLogFile);
+  if (log.ok()) fmt::print(stderr, "{}", *log);
+  print_losses(node.state);
+  RETURN_IF_ERROR(store::end_node(node, kEndPatience));
+  return kExitSuccess;
+}
+
+// ---- status -------------------------------------------------------------------------------------
+
+namespace {
+
+struct ShownNode {
+  NodeStatus node;
+  store::ServiceSettings settings;
+  uint64_t file_count = 0;  // of the whole pack
+  uint64_t content_bytes = 0;
+};
+
+Result<ShownNode> shown_node(NodeStatus node) {
+  ShownNode shown;
+  ASSIGN_OR_RETURN(shown.settings, store::read_service_settings(node.path));
+  ASSIGN_OR_RETURN(const File file, File::open(node.path / wire::kStoreCatalogueFile, O_RDONLY));
+  wire::CatalogueHeader header{};
+  RETURN_IF_ERROR(file.read_exactly_at(0, std::as_writable_bytes(std::span(&header, 1))));
+  shown.file_count = header.file_count;
+  shown.content_bytes = header.content_bytes;
+  shown.node = std::move(node);
+  return shown;
+}
+
+std::string status_text(const ShownNode& shown) {
+  const wire::StoreState& state = shown.node.state;
+  const wire::StoreCounters& counters = state.counters;
+  std::string out = fmt::format(
+      "{}  {}, process {}\n", printable(state.root),
+      shown.node.is_running ? "running" : "DEAD: programs read from the origin", state.service_pid);
+  const auto row = [&](std::string_view name, const std::string& value) {
+    out += fmt::format("  {:<9} {}\n", name, value);
+  };
+  row("node", printable(shown.node.path.string()));
+  row("packs",
+      fmt::format("{}, {} of {}", printable(shown.settings.packs),
+                  counted(shown.file_count, "file", "files"), format_bytes(shown.content_bytes)));
+  row("origin", *state.origin != '\0' ? printable(state.origin) : "none");
+  row("local",
+      fmt::format("{} of {}, capacity {}", counted(counters.materialised, "file", "files"),
+                  format_bytes(counters.bytes), format_bytes(shown.settings.capacity_bytes)));
+  row("opens",
+      fmt::format("{}, {} from the origin, {}", format_exact(counters.opens),
+                  format_exact(counters.fallbacks), counted(counters.errors, "error", "errors")));
+  return out;
+}
+
+void write_status(JsonWriter& json, const ShownNode& shown) {
+  const wire::StoreState& state = shown.node.state;
+  json.begin_object();
+  json.field("node", shown.node.path.string());
+  json.field("running", shown.node.is_running);
+  json.field("pid", state.service_pid);
+  json.field("root", std::string_view(state.root));
+  json.field("origin", std::string_view(state.origin));
+  json.field("packs", shown.settings.packs);
+  json.field("files", shown.file_count);
+  json.field("bytes", shown.content_bytes);
+  json.field("capacity_bytes", shown.settings.capacity_bytes);
+  json.field("opens", state.counters.opens);
+  json.field("materialised", state.counters.materialised);
+  json.field("materialised_bytes", state.counters.bytes);
+  json.field("fallbacks", state.counters.fallbacks);
+  json.field("errors", state.counters.errors);
+  json.end_object();
+}
+
+// The one that the user names, or all that are running.
+Result<std::vector<NodeStatus>> listed_nodes(const Arguments& arguments) {
+  const char* variable = std::getenv(wire::kStoreVariable);
+  if (!arguments.has("node") && (variable == nullptr || *variable == '\0')) {
+    return store::find_nodes(local_of(arguments));
+  }
+  ASSIGN_OR_RETURN(NodeStatus node, chosen_node(arguments));
+  return std::vector<NodeStatus>{std::move(node)};
+}
+
+}  // namespace
+
+Result<int> run_status_action(const Arguments& arguments, Output& output) {
+  RETURN_IF_ERROR(check_no_paths(arguments));
+  ASSIGN_OR_RETURN(std::vector<NodeStatus> nodes, listed_nodes(arguments));
+  JsonWriter json;
+  json.begin_object();
+  json.key("stores");
+  json.begin_list();
+  std::string text;
+  for (NodeStatus& node : nodes) {
+    ASSIGN_OR_RETURN(const ShownNode shown, shown_node(std::move(node)));
+    write_status(json, shown);
+    text += status_text(shown);
+  }
+  json.end_list();
+  json.end_object();
+  if (nodes.empty()) text = "no store is running\n";
+  output.print(arguments.has("json") ? std::move(json).finish() : text);
+  return kExitSuccess;
+}
+
+// ---- warm ---------------------------------------------------------------------------------------
+
+Result<int> run_warm_action(const Arguments& arguments, Output& output) {
+  ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
+  ASSIGN_OR_RETURN(const store::Catalogue catalogue,
+                   store::Catalogue::open(node.path / wire::kStoreCatalogueFile));
+  ASSIGN_OR_RETURN(const store::ServiceClient client, store::ServiceClient::connect(node.path));
+  const std::vector<std::string>& words = arguments.positionals();
+  store::WarmOptions options{.globs = {words.begin() + 1, words.end()}, .on_warmed = {}};
+  store::WarmReport report;
+  {
+    const uint64_t total = options.globs.empty() ? catalogue.content_bytes() : 0;
+    Progress progress({.label = "warming", .total = total, .counts_bytes = true});
+    options.on_warmed = [&](uint64_t bytes) { progress.add(bytes); };
+    ASSIGN_OR_RETURN(report, store::warm_node(catalogue, client, options));
+  }
+  output.print(fmt::format("{}: {} of {} on this node{}\n", printable(node.state.root),
+                           counted(report.file_count, "file", "files"),
+                           format_bytes(report.size_bytes),
+                           report.is_full ? "; the capacity is used up" : ""));
+  if (report.failed_count == 0) return kExitSuccess;
+  return fail(Errc::kIo, "{} not be made; the log of the service says why: {}",
+              counted(report.failed_count, "file could", "files could"),
+              printable((node.path / store::kLogFile).string()));
+}
+
+std::vector<Option> node_options() {
+  return {
+      {.name = "packs", .value = "DIR", .help = "run, up: the pack", .kind = ValueKind::kDirectory},
+      {.name = "at",
+       .value = "PATH",
+       .help = "run, up: the path under which programs see the files",
+       .kind = ValueKind::kDirectory},
+      {.name = "local",
+       .value = "DIR",
+       .help = "run, up: storage of this node for the files (/dev/shm)",
+       .kind = ValueKind::kDirectory},
+      {.name = "capacity",
+       .value = "SIZE",
+       .help = "run, up: how much of it to use (half of what is free)",
+       .check = check_bytes},
+      {.name = "origin",
+       .value = "DIR",
+       .help = "run, up: the same files on the shared file system (what was packed)",
+       .kind = ValueKind::kDirectory},
+      {.name = "node",
+       .value = "DIR",
+       .help = "status, warm, down: which store (MILLRACE_STORE, or the only one)",
+       .kind = ValueKind::kDirectory}};
+}
+
+}  // namespace millrace::cli
