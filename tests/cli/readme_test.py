@@ -19,7 +19,7 @@ BUILD = Path(os.environ["MILLRACE"]).resolve().parents[1]
 TRAIN = """
 import pathlib
 for epoch in range(3):
-    for path in sorted(pathlib.Path("data").iterdir()):
+    for path in sorted(pathlib.Path("data").glob("*.bin")):
         path.read_bytes()
 """
 MINE = """
