@@ -60,6 +60,20 @@ TEST(SmallReads, OneMibIsLargeEnoughForLustre) {
   EXPECT_THAT(rules_found(epoch_in_pieces(kMiB, 16ms), machine), IsEmpty());
 }
 
+// Each is as small as a file of statistics, but together they are the dataset.
+TEST(SmallReads, TenFilesInPiecesAreADataset) {
+  JobSketch job;
+  job.rank().epoch(0, [&] {
+    job.rank().batch({.compute = 100ms}, [&](Team& team) {
+      for (int i = 0; i < 10; ++i) {
+        team.next().read_file(fmt::format("/data/{}.data", i),
+                              {.size = 2 * kMiB, .piece = 256, .takes = 100us});
+      }
+    });
+  });
+  EXPECT_THAT(rules_found(job.profile()), Contains("small-reads"));
+}
+
 TEST(SmallReads, AreNotReportedIfTheyTakeNoTime) {
   EXPECT_THAT(rules_found(epoch_in_pieces(16 * kKiB, 2us)), IsEmpty());
 }

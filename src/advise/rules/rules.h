@@ -50,9 +50,9 @@ bool wastes_hdf5_reads(const analyze::Profile& profile);
 // code, and collating.
 Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool decoding);
 
-// Whether this is a small file beside the dataset that is read in small pieces. stats-file-pieces
-// reports these, so small-reads leaves them out.
-bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::FileStats& file);
+// The few small files beside the dataset that are read in small pieces. stats-file-pieces reports
+// these, so small-reads leaves them out.
+std::vector<const analyze::FileStats*> small_files_in_pieces(const analyze::Profile& profile);
 
 // Whether samples are taken from a few files, one of which is opened for each of them.
 // repeated-opens reports it, so compressed-samples leaves it out.

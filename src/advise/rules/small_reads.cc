@@ -10,6 +10,9 @@
 namespace millrace::advise {
 namespace {
 
+// With fewer reads, the sample is what is small.
+constexpr uint64_t kReadsPerSampleMin = 4;
+
 // Below this size, latency dominates the time of a read.
 struct Limit {
   uint64_t size_bytes = 0;
@@ -51,34 +54,44 @@ Reads reads_of(const analyze::Profile& profile, uint64_t limit_bytes) {
               .time_ns = io.read_ns,
               .opens = io.opens};
   const auto without = [](uint64_t& from, uint64_t what) { from -= std::min(from, what); };
-  for (const analyze::FileStats& file : profile.files) {
-    if (!is_small_file_in_pieces(profile, file)) continue;
-    without(reads.count, file.read.count);
-    without(reads.small, file.read.small);
-    without(reads.bytes, file.io.bytes_read);
-    without(reads.time_ns, file.io.read_ns);
-    without(reads.opens, file.io.opens);
+  for (const analyze::FileStats* file : small_files_in_pieces(profile)) {
+    without(reads.count, file->read.count);
+    without(reads.small, file->read.small);
+    without(reads.bytes, file->io.bytes_read);
+    without(reads.time_ns, file->io.read_ns);
+    without(reads.opens, file->io.opens);
   }
   return reads;
+}
+
+// Reads of a sample that do not follow each other, such as the rows of a tile.
+std::string pytorch_change(const analyze::Profile& profile, uint64_t wanted_bytes) {
+  const analyze::AccessCounts& counts = profile.data_reads.counts;
+  const analyze::Loading& loading = profile.loading;
+  if (2 * counts.consecutive >= counts.transitions) {
+    return fmt::format(
+        "read {} at a time: open(path, 'rb', buffering={}), or read() the whole file and slice it "
+        "in memory",
+        format_bytes(wanted_bytes), wanted_bytes);
+  }
+  if (loading.samples > 0 && loading.reads >= kReadsPerSampleMin * loading.samples) {
+    return fmt::format(
+        "a sample takes {} reads in different places: write the files anew so that each sample is "
+        "contiguous, and read it at once",
+        format_exact(loading.reads / loading.samples));
+  }
+  return fmt::format(
+      "read neighbouring samples together: blocks of about {} in random order, and shuffle the "
+      "samples of several blocks in memory; a larger buffer alone would read unused bytes",
+      format_bytes(wanted_bytes));
 }
 
 std::vector<Change> changes(const analyze::Profile& profile, const Machine& machine,
                             uint64_t wanted_bytes) {
   const uint64_t mean_file =
       profile.job.dataset_bytes / std::max<uint64_t>(profile.job.dataset_files, 1);
-  const analyze::AccessCounts& counts = profile.data_reads.counts;
-  const bool sequential = 2 * counts.consecutive >= counts.transitions;
   return Changes(profile, machine)
-      .pytorch(
-          sequential
-              ? fmt::format(
-                    "read {} at a time: open(path, 'rb', buffering={}), or read() the whole file "
-                    "and slice it in memory",
-                    format_bytes(wanted_bytes), wanted_bytes)
-              : fmt::format("read neighbouring samples together: blocks of about {} in random "
-                            "order, and shuffle the samples of several blocks in memory; a larger "
-                            "buffer alone would read unused bytes",
-                            format_bytes(wanted_bytes)))
+      .pytorch(pytorch_change(profile, wanted_bytes))
       .tf_data(fmt::format("set a larger buffer: tf.data.TFRecordDataset(files, buffer_size={}); "
                            "FixedLengthRecordDataset and TextLineDataset take it, too",
                            wanted_bytes))
@@ -98,7 +111,7 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
 bool reads_samples_at_random(const analyze::Profile& profile) {
   const analyze::AccessCounts& counts = profile.data_reads.counts;
   const analyze::Loading& loading = profile.loading;
-  return loading.samples > 0 && loading.reads < 4 * loading.samples &&
+  return loading.samples > 0 && loading.reads < kReadsPerSampleMin * loading.samples &&
          2 * counts.consecutive < counts.transitions;
 }
 

@@ -9,7 +9,9 @@
 
 namespace millrace::advise {
 
-bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::FileStats& file) {
+namespace {
+
+bool is_in_pieces(const analyze::Profile& profile, const analyze::FileStats& file) {
   constexpr uint64_t kSizeMax = 64 * kMiB;
   constexpr uint64_t kPieceMax = 4 * kKiB;
   if (file.kind != analyze::FileKind::kData || file.size_bytes > kSizeMax) return false;
@@ -22,23 +24,32 @@ bool is_small_file_in_pieces(const analyze::Profile& profile, const analyze::Fil
   return 10 * file.unique_bytes_read >= 9 * file.size_bytes;
 }
 
+}  // namespace
+
+std::vector<const analyze::FileStats*> small_files_in_pieces(const analyze::Profile& profile) {
+  constexpr size_t kFilesMax = 8;
+  std::vector<const analyze::FileStats*> files;
+  uint64_t size_bytes = 0;
+  for (const analyze::FileStats& file : profile.files) {
+    if (!is_in_pieces(profile, file)) continue;
+    files.push_back(&file);
+    size_bytes += file.size_bytes;
+  }
+  // Many such files are the dataset.
+  if (files.size() > kFilesMax || 10 * size_bytes > profile.job.dataset_bytes) return {};
+  return files;
+}
+
 Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& machine) {
   const Waiting waiting = waiting_of(profile);
   const analyze::FileStats* worst = nullptr;
-  uint64_t count = 0;
   uint64_t reads = 0;
-  uint64_t size_bytes = 0;
   uint64_t time_ns = 0;
-  for (const analyze::FileStats& file : profile.files) {
-    if (!is_small_file_in_pieces(profile, file)) continue;
-    ++count;
-    reads += file.read.count;
-    size_bytes += file.size_bytes;
-    time_ns += file.io.read_ns;
-    if (worst == nullptr || file.io.read_ns > worst->io.read_ns) worst = &file;
+  for (const analyze::FileStats* file : small_files_in_pieces(profile)) {
+    reads += file->read.count;
+    time_ns += file->io.read_ns;
+    if (worst == nullptr || file->io.read_ns > worst->io.read_ns) worst = file;
   }
-  // Many such files are the dataset.
-  if (count > 8 || 10 * size_bytes > profile.job.dataset_bytes) return {};
   const uint64_t work_ns = time_ns + around_calls(profile.loading, reads);
   const uint64_t saved_ns = std::max(waiting.due_to(work_ns), waiting.exposed_due_to(time_ns));
   if (worst == nullptr || !waiting.matters(saved_ns)) return {};

@@ -5,7 +5,7 @@
 // activity before everything in it, and the calls of a gap before the activity that precedes it.
 // Gaps are cut at the ends of a block. The calls that complete a checkpoint belong to it, not to a
 // gap. While a file is open within one compute region, as in a hook of the model, that is a gap
-// too.
+// too. In a gap that its calls do not explain, the time while a file is open is explained by that.
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -208,6 +208,7 @@ class GapFinder {
     for (const GapCall& call : calls) calls_ns += columns_.duration_ns[call.event];
     const bool explained = calls_ns > 0 && (always || calls_ns >= length_ns / kGapPerCallTime ||
                                             calls.size() >= kManyCalls);
+    if (!explained && bill_use(gap, calls)) return;
     // The part of the gap up to a call, in proportion to the time of the calls until then. The
     // parts add up to the gap.
     const auto part_until = [&](uint64_t time_ns) {
@@ -238,6 +239,34 @@ class GapFinder {
       rows_[key].stall_ns += length_ns;
     }
     for (const auto& [key, row] : rows) ++row->gaps;
+  }
+
+  // Divides the gap at the last file that is opened and closed in it: code works for this file
+  // meanwhile, such as a compressor. False if there is none.
+  bool bill_use(const Interval& gap, std::span<const GapCall> calls) {
+    for (size_t close = 0; close < calls.size(); ++close) {
+      if (kind_at(calls[close]) != wire::CallKind::kClose || is_of_system(calls[close])) continue;
+      for (size_t open = close + 1; open < calls.size(); ++open) {
+        if (kind_at(calls[open]) != wire::CallKind::kOpen ||
+            columns_.file[calls[open].event] != columns_.file[calls[close].event]) {
+          continue;
+        }
+        const Interval use{columns_.begin_ns[calls[open].event], end_of(calls[close].event)};
+        bill({use.end_ns, gap.end_ns}, calls.first(close));
+        bill(use, calls.subspan(close, open - close + 1), /*always=*/true);
+        bill({gap.begin_ns, use.begin_ns}, calls.subspan(open + 1));
+        return true;
+      }
+    }
+    return false;
+  }
+
+  wire::CallKind kind_at(const GapCall& call) const {
+    return traits_of(columns_.call[call.event]).kind;
+  }
+
+  bool is_of_system(const GapCall& call) const {
+    return context_.system_file[static_cast<size_t>(columns_.file[call.event])];
   }
 
   const Context& context_;

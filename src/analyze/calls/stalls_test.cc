@@ -104,6 +104,19 @@ TEST_F(StallsTest, AFileThatIsOpenWithinComputeStopsIt) {
                             testing::StartsWith("in training: close x1 1000 us of 2666 us in 1")));
 }
 
+TEST_F(StallsTest, AFileThatIsOpenInAGapExplainsThatPartOfIt) {
+  const Program program = job_.program({});
+  add_step(program, 0ms, 0);
+  program.write("/log", {.at = 22ms, .takes = 100us, .size = 10});
+  program.call(wire::Call::kH5Fopen, "/out/forecast.h5", {.at = 25ms, .takes = 500us});
+  program.call(wire::Call::kClose, "/out/forecast.h5", {.at = 54ms, .takes = 500us});
+  add_step(program, 60ms, 1);
+  EXPECT_THAT(stalls(), ElementsAre("in training: H5Fopen x1 500 us of 14750 us in 1, 1 of /out",
+                                    "in training: close x1 500 us of 14750 us in 1, 1 of /out",
+                                    "in training:  x0 0 us of 10500 us in 2",
+                                    "in training: pwrite x1 100 us of 0 us in 1, 1 of /"));
+}
+
 TEST_F(StallsTest, PhasesFollowFromTheSteps) {
   const Program program = job_.program({});
   program.open("/usr/lib/a.so", {.at = 0ms, .takes = 5ms});
