@@ -116,9 +116,7 @@ TEST_F(ResolveTest, APlainPathIsFoundByOneProbe) {
   EXPECT_EQ(find_plain(view_, "/to_b", Last::kFollow), wire::kNoEntry);
   EXPECT_EQ(find_plain(view_, "/a//b", Last::kFollow), wire::kNoEntry);
   EXPECT_EQ(find_plain(view_, "/a/b/", Last::kFollow), wire::kNoEntry);
-  // Left to the walk, which finds it.
-  EXPECT_EQ(find_plain(view_, "/a/.hidden", Last::kFollow), wire::kNoEntry);
-  EXPECT_EQ(resolve("a/.hidden"), "a/.hidden");
+  EXPECT_EQ(find_plain(view_, "/a/.hidden", Last::kFollow), view_.find("a/.hidden"));
 }
 
 TEST_F(ResolveTest, OnlyWholeComponentsAreBelowTheRoot) {

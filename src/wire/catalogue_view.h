@@ -17,6 +17,21 @@ namespace millrace::wire {
 inline constexpr uint32_t kNoEntry = 0xffff'ffff;
 inline constexpr uint32_t kRootEntry = 0;
 
+// The last 1 to 7 bytes of a path as a number, without a loop: a copy of unknown length is a call.
+inline uint64_t last_word(const char* bytes, size_t count) {
+  if (count < 4) {
+    const auto byte = [&](size_t at) {
+      return uint64_t{static_cast<unsigned char>(bytes[at])} << (8 * at);
+    };
+    return byte(0) | byte(count / 2) | byte(count - 1);
+  }
+  uint32_t first = 0;
+  uint32_t last = 0;
+  std::memcpy(&first, bytes, 4);
+  std::memcpy(&last, bytes + count - 4, 4);
+  return first | uint64_t{last} << (8 * (count - 4));  // they overlap in equal bits
+}
+
 // The hash of a path relative to the root, such as "train/7.jpg"; that of the root is "".
 // Eight bytes at a time through a 64 x 64 bit product: about 10 ns for a usual path.
 inline uint64_t path_hash(std::string_view path) {
@@ -26,12 +41,14 @@ inline uint64_t path_hash(std::string_view path) {
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
   };
   uint64_t hash = 0x9e3779b97f4a7c15 ^ path.size();
-  for (size_t at = 0; at < path.size(); at += 8) {
+  const char* at = path.data();
+  size_t left = path.size();
+  for (; left >= 8; left -= 8, at += 8) {
     uint64_t word = 0;
-    const size_t left = path.size() - at;
-    std::memcpy(&word, path.data() + at, left < 8 ? left : 8);
+    std::memcpy(&word, at, 8);
     hash = fold(hash ^ word, 0xd6e8feb86659fd93);
   }
+  if (left > 0) hash = fold(hash ^ last_word(at, left), 0xd6e8feb86659fd93);
   return fold(hash ^ 0xa0761d6478bd642f, 0xe7037ed1a0b428db);
 }
 

@@ -359,24 +359,17 @@ void note_failure(uint32_t entry, int error) {
   say(message->text, text.size());
 }
 
-namespace {
-
-bool join_path(RealPath& path, std::string_view directory, uint32_t entry) {
-  if (directory.size() + 2 > kPathBytes) return false;
-  std::memcpy(path.text, directory.data(), directory.size());
+bool join_path(std::string_view directory, uint32_t entry, char* out, size_t room) {
+  if (directory.size() + 2 > room) return false;
+  std::memcpy(out, directory.data(), directory.size());
   size_t size = directory.size();
-  if (entry != wire::kRootEntry) path.text[size++] = '/';
-  const size_t room = sizeof(path.text) - 1 - size;
-  const size_t written = write_path(client.catalogue, entry, path.text + size, room);
-  if (written >= room) return false;
-  path.text[size + written] = '\0';
+  if (entry != wire::kRootEntry) out[size++] = '/';
+  const size_t left = room - 1 - size;
+  const size_t written = write_path(client.catalogue, entry, out + size, left);
+  if (written >= left) return false;
+  out[size + written] = '\0';
   return true;
 }
-
-}  // namespace
-
-bool RealPath::in_tree(uint32_t entry) { return join_path(*this, client.tree, entry); }
-bool RealPath::in_origin(uint32_t entry) { return join_path(*this, client.origin, entry); }
 
 }  // namespace millrace::store
 

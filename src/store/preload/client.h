@@ -79,14 +79,20 @@ inline void count(uint64_t& counter) {
   std::atomic_ref<uint64_t>(counter).fetch_add(1, std::memory_order_relaxed);
 }
 
+// Writes the name of an entry in a directory, with a zero. False if there is no room for it.
+bool join_path(std::string_view directory, uint32_t entry, char* out, size_t room);
+
 // The name of an entry in the tree or in the origin.
 struct RealPath {
   char text[2 * kPathBytes];
 
   // False if the name is too long.
-  bool in_tree(uint32_t entry);
-  bool in_origin(uint32_t entry);
+  bool in_tree(uint32_t entry) { return join_path(client.tree, entry, text, sizeof(text)); }
+  bool in_origin(uint32_t entry) { return join_path(client.origin, entry, text, sizeof(text)); }
 };
+
+// Short enough for the stack of a signal handler, and enough for nearly all names.
+inline constexpr size_t kShortPathBytes = 512;
 
 inline bool has_failed(long result) { return result < 0; }
 inline bool has_failed(const void* result) { return result == nullptr; }
@@ -100,29 +106,30 @@ Result failure(int error) {
   }
 }
 
-// Calls body(path) with the real name of an entry: in the tree, after the service has made it if
-// necessary; or else in the origin.
+// The rest of with_real_path, for a file that is not in the tree, or has a long name.
 template <typename Body>
-auto with_real_path(uint32_t entry, Body body) {
+[[gnu::noinline]] auto with_made_path(uint32_t entry, bool is_missing, Body body) {
   using Result = decltype(body(static_cast<const char*>(nullptr)));
   const hook::Scratch<RealPath> path;
   if (!path) return failure<Result>(ENOMEM);
   if (!path->in_tree(entry)) return failure<Result>(ENAMETOOLONG);
   const int saved_errno = errno;
-  Result result = body(static_cast<const char*>(path->text));
-  if (!has_failed(result) || errno != ENOENT) return result;
+  if (!is_missing) {
+    const Result result = body(static_cast<const char*>(path->text));
+    if (!has_failed(result) || errno != ENOENT) return result;
+  }
   int error = ENOENT;
   if (client.catalogue.entry(entry).kind == wire::EntryKind::kFile) error = materialise(entry);
   if (error == EMFILE || error == ENFILE) return failure<Result>(error);
   errno = saved_errno;
   if (error == 0) {
-    result = body(static_cast<const char*>(path->text));
+    const Result result = body(static_cast<const char*>(path->text));
     if (!has_failed(result) || errno != ENOENT) return result;
     error = ENOENT;
   }
   if (!client.origin.empty() && path->in_origin(entry)) {
     errno = saved_errno;
-    result = body(static_cast<const char*>(path->text));
+    const Result result = body(static_cast<const char*>(path->text));
     if (!has_failed(result)) {
       note_fallback(entry, error);
       return result;
@@ -130,6 +137,21 @@ auto with_real_path(uint32_t entry, Body body) {
   }
   note_failure(entry, error);
   return failure<Result>(EIO);
+}
+
+// Calls body(path) with the real name of an entry: in the tree, after the service has made it if
+// necessary; or else in the origin.
+template <typename Body>
+auto with_real_path(uint32_t entry, Body body) {
+  const int saved_errno = errno;
+  char path[kShortPathBytes];
+  const bool is_short = join_path(client.tree, entry, path, sizeof(path));
+  if (is_short) {
+    const auto result = body(static_cast<const char*>(path));
+    if (!has_failed(result) || errno != ENOENT) return result;
+    errno = saved_errno;
+  }
+  return with_made_path(entry, is_short, body);
 }
 
 }  // namespace millrace::store

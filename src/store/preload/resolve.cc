@@ -112,13 +112,7 @@ size_t write_path(const CatalogueView& catalogue, uint32_t entry, char* out, siz
 
 uint32_t find_plain(const CatalogueView& catalogue, std::string_view relative, Last last) {
   while (!relative.empty() && relative[0] == '/') relative.remove_prefix(1);
-  // A component that is empty or begins with a dot needs the walk.
-  bool at_begin = true;
-  for (const char letter : relative) {
-    if (at_begin && (letter == '/' || letter == '.')) return wire::kNoEntry;
-    at_begin = letter == '/';
-  }
-  if (at_begin && !relative.empty()) return wire::kNoEntry;
+  // A path with empty components or dots is not found: no entry has such a name.
   const uint32_t entry = catalogue.find(relative);
   if (entry == wire::kNoEntry || last == Last::kKeepLink) return entry;
   return catalogue.entry(entry).kind == EntryKind::kLink ? wire::kNoEntry : entry;

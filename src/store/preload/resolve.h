@@ -65,7 +65,7 @@ std::string_view below_root(std::string_view root, std::string_view path);
 // room for it.
 size_t write_path(const wire::CatalogueView& catalogue, uint32_t entry, char* out, size_t room);
 
-// An entry found by a single probe; kNoEntry if the path has links, dots, or does not exist.
+// An entry found by a single probe; kNoEntry if the path has links, "." or "..", or does not exist.
 uint32_t find_plain(const wire::CatalogueView& catalogue, std::string_view relative, Last last);
 
 // `base` is a directory.
