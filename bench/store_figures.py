@@ -1,70 +1,396 @@
 #!/usr/bin/env python3
-"""Speed of `millrace store pack` against `cp -r` of the same tree: interleaved, hot, one run.
+"""The figures of `millrace store`, each as a ratio to something measured in turns with it in the same run.
 
-    bench/store_figures.py build/release/bin/millrace [--folder DIR] [--bytes N] [--rounds N]
+    bench/store_figures.py build/release/bin/millrace [--folder DIR] [--only NAME...] [--rounds N] [--json]
 
-Both write to the same file system. `pack` makes its files durable and `cp` does not, so the time of `sync -f` on the
-copy is printed as well. The target is the ratio of cp to pack --codec none, at least 0.7.
+    read    whole files in random order, hot, by a C program and by Python, with 1 and 2 threads: the default mode, the
+            fast mode and FUSE, against the same files on tmpfs
+    pack    pack --codec none against cp -r on the same file system. `pack` makes its files durable and `cp` does not
+    list    find over a million files, against ext4 with everything cached (or what else DIR is)
+    epoch   an epoch of 16 KB files from a cold GlusterFS on loopback, against the store. Needs root, glusterfs-server
+    remote  reads from another host: bench/store_remote.py
+
+Every figure is the median of the ratios of the rounds: the speed of a machine with other users changes from minute to
+minute. In brackets is the range of the middle half. What is not built or not installed is said instead. Files are in DIR
+(the default is that of temporary files) and in /dev/shm.
 """
 
 import argparse
+import contextlib
+import json
 import os
+import random
+import shlex
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-SIZES = {"16 KB": 16_000, "128 KB": 128_000, "1 MB": 1_000_000, "64 MB": 64_000_000}
+HERE = Path(__file__).resolve().parent
+KB = 1000
+SIZES = {"16 KB": 16 * KB, "128 KB": 128 * KB, "1 MB": 1000 * KB}
+READ_BYTES = {"16 KB": 64_000_000, "128 KB": 128_000_000, "1 MB": 200_000_000}
+
+# Targets of the ratios: (kind, reader) and the sizes in order.
+READ_TARGETS = {
+    ("default", "C"): ("tmpfs", (0.9, 0.9, 0.9)),
+    ("default", "Python"): ("tmpfs", (0.9, 0.9, 0.9)),
+    ("fast", "C"): ("tmpfs", (4, 2, 1.7)),
+    ("fast", "Python"): ("tmpfs", (2, 1.5, 1)),
+    ("fast against FUSE", "C"): ("FUSE", (30, 15, 8)),
+}
+
+PYTHON_READER = """
+import random, sys, threading, time
+list_file, threads, seed, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+paths = open(list_file).read().splitlines()
+generator = random.Random(seed)
+def read(part):
+    for path in part:
+        with open(path, "rb") as file:
+            file.read()
+begin = time.perf_counter()
+passes = 0
+while passes < 2 or time.perf_counter() - begin < seconds:
+    generator.shuffle(paths)
+    parts = [paths[i::threads] for i in range(threads)]
+    workers = [threading.Thread(target=read, args=(part,)) for part in parts[1:]]
+    pass_begin = time.perf_counter()
+    for worker in workers:
+        worker.start()
+    read(parts[0])
+    for worker in workers:
+        worker.join()
+    if passes > 0:
+        print(len(paths), time.perf_counter() - pass_begin)
+    passes += 1
+"""
 
 
-def make_tree(root: Path, file_bytes: int, total_bytes: int) -> int:
-    count = max(1, total_bytes // file_bytes)
-    for i in range(count):
-        folder = root / f"{i % 16:02}"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{i:07}.jpg").write_bytes(os.urandom(file_bytes))
-    return count
+class Missing(Exception):
+    """What a figure needs is not there; the text says what."""
 
 
-def timed(*command) -> float:
+def run(*command, **settings) -> str:
+    return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True,
+                          **settings).stdout
+
+
+def timed(*command, **settings) -> float:
     begin = time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL, **settings)
     return time.perf_counter() - begin
 
 
-def measure(millrace: str, folder: Path, file_bytes: int, arguments) -> None:
-    source = folder / "source"
-    count = make_tree(source, file_bytes, arguments.bytes)
-    seconds = {"cp": [], "cp and sync": [], "none": [], "auto": []}
-    os.sync()
-    for _ in range(arguments.rounds):
-        for codec in ("none", "auto"):
-            seconds[codec].append(timed(millrace, "store", "pack", source, "-o", folder / "pack", "--codec", codec))
-            shutil.rmtree(folder / "pack")
-        copied = timed("cp", "-r", source, folder / "copy")
-        seconds["cp"].append(copied)
-        seconds["cp and sync"].append(copied + timed("sync", "-f", folder / "copy"))
-        shutil.rmtree(folder / "copy")
-    shutil.rmtree(source)
-    median = {name: statistics.median(values) for name, values in seconds.items()}
-    ratios = [f"{median[name] / median['none']:.2f}" for name in ("cp", "cp and sync")]
-    print(f"{count} files of {file_bytes:,} bytes: "
-          + ", ".join(f"{name} {value:.2f} s" for name, value in median.items())
-          + f"; pack none is {ratios[0]} times as fast as cp -r, {ratios[1]} times as fast as cp -r and sync", flush=True)
+def is_root() -> bool:
+    return os.geteuid() == 0
+
+
+class Figures:
+    def __init__(self, options):
+        self.millrace = os.path.abspath(options.millrace)
+        self.rounds = options.rounds
+        self.options = options
+        self.rows = []
+        self.help = run(self.millrace, "store", "--help")
+
+    def row(self, figure: str, target: str, seconds: dict, baseline: str, measured: str) -> None:
+        """From the seconds of each round. Of a round, everything ran within a second or so."""
+        ratios = sorted(theirs / ours for theirs, ours in zip(seconds[baseline], seconds[measured]))
+        quarter = len(ratios) // 4
+        low, high = ratios[quarter], ratios[-1 - quarter]
+        row = {"figure": figure, "target": target, "ratio": statistics.median(ratios), "low": low, "high": high,
+               "best_seconds": {name: min(times) for name, times in seconds.items()}}
+        self.rows.append(row)
+        if not self.options.json:
+            print(f"{figure:<58} {target:>8}  {row['ratio']:6.2f} [{low:.2f} {high:.2f}]", flush=True)
+
+    def missing(self, figure: str, reason: str) -> None:
+        self.rows.append({"figure": figure, "missing": reason})
+        if not self.options.json:
+            print(f"{figure:<58}           not measured: {reason}", flush=True)
+
+    @contextlib.contextmanager
+    def store(self, packs: Path, root: Path, *flags):
+        """The environment of a program that reads the store."""
+        words = [self.millrace, "store", "up", "--packs", packs, "--at", root, *flags]
+        environment = dict(os.environ)
+        for line in run(*words).splitlines():
+            name, _, value = line.removeprefix("export ").partition("=")
+            environment[name] = shlex.split(value)[0]
+        try:
+            yield environment
+        finally:
+            run(self.millrace, "store", "down", "--node", environment["MILLRACE_STORE"])
+
+
+def make_files(root: Path, file_bytes: int, total_bytes: int) -> list:
+    """Names relative to the root."""
+    names = []
+    for i in range(max(1, total_bytes // file_bytes)):
+        name = f"{i % 16:02}/{i:07}.jpg"
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(os.urandom(file_bytes))
+        names.append(name)
+    return names
+
+
+# ---- read
+
+
+def make_reader(folder: Path) -> Path:
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        raise Missing("there is no C compiler")
+    reader = folder / "reader"
+    run(compiler, "-O2", "-pthread", "-o", reader, HERE / "store_read.c")
+    return reader
+
+
+@contextlib.contextmanager
+def mounted(figures: Figures, packs: Path, folder: Path):
+    """The files through FUSE, opened as if nothing was cached; None if this build cannot."""
+    if "mount" not in figures.help:
+        yield None
+        return
+    place = folder / "fuse"
+    place.mkdir()
+    process = subprocess.Popen([figures.millrace, "store", "mount", "--packs", packs, "--at", place, "--no-keep-cache"],
+                               stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            if os.path.ismount(place) or process.poll() is not None:
+                break
+            time.sleep(0.1)
+        yield place if os.path.ismount(place) else None
+    finally:
+        subprocess.run(["fusermount3", "-u", place], check=False, capture_output=True)
+        process.wait(20)
+
+
+class Place:
+    """A way to the files: the reader's list of paths and its environment."""
+
+    def __init__(self, folder: Path, name: str, root: Path, names: list, environment=None):
+        self.list = folder / f"{name}.list"
+        self.list.write_text("".join(f"{root}/{file}\n" for file in names))
+        self.environment = environment
+
+
+def best_pass(reader: list, place: Place, threads: int, seed: int) -> float:
+    """Seconds of the fastest pass over all files."""
+    text = run(*reader, place.list, threads, seed, 0.12, env=place.environment)
+    return min(float(line.split()[1]) for line in text.splitlines())
+
+
+def in_turns(folder: Path, source: Path, names: list, environments: list, root: Path) -> Path:
+    """The plain files, each written just before the store writes its own. Otherwise the pages of one set are less
+    scattered in memory than those of the other: copying files on tmpfs made reading them up to 30 % slower."""
+    plain = folder / "plain"
+    feeder = "import sys\nfor line in sys.stdin:\n    print(len(open(line[:-1], 'rb').read()), flush=True)\n"
+    readers = [subprocess.Popen([sys.executable, "-c", feeder], env=environment, text=True, stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE) for environment in environments]
+    for name in names:
+        (plain / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, plain / name)
+        for reader in readers:
+            print(f"{root}/{name}", file=reader.stdin, flush=True)
+            reader.stdout.readline()
+    for reader in readers:
+        reader.communicate()
+    return plain
+
+
+def measure_size(figures: Figures, size: str, folder: Path, readers: dict) -> None:
+    source, packs, root = folder / "source", folder / "packs", folder / "store"
+    names = make_files(source, SIZES[size], READ_BYTES[size])
+    run(figures.millrace, "store", "pack", source, "-o", packs, "--codec", "none", stderr=subprocess.DEVNULL)
+    with contextlib.ExitStack() as stack:
+        default = stack.enter_context(figures.store(packs, root, "--local", folder.parent))
+        places = {"tmpfs": Place(folder, "tmpfs", in_turns(folder, source, names, [default], root), names),
+                  "default": Place(folder, "default", root, names, default)}
+        if "--fast" in figures.help:
+            fast = stack.enter_context(figures.store(packs, root, "--local", folder.parent, "--fast"))
+            places["fast"] = Place(folder, "fast", root, names, fast)
+        mount = stack.enter_context(mounted(figures, packs, folder))
+        if mount is not None:
+            places["FUSE"] = Place(folder, "fuse", mount, names)
+        shutil.rmtree(source)
+        for reader_name, reader in readers.items():
+            for threads in (1, 2):
+                measure_read(figures, size, places, reader_name, reader, threads)
+
+
+def measure_read(figures: Figures, size: str, places: dict, reader_name: str, reader: list, threads: int) -> None:
+    seconds = {name: [] for name in places}
+    for seed in range(figures.rounds):
+        for name, place in places.items():
+            seconds[name].append(best_pass(reader, place, threads, seed + 1))
+    for (kind, for_reader), (baseline, targets) in READ_TARGETS.items():
+        if for_reader != reader_name:
+            continue
+        measured = kind.split()[0]
+        figure = f"{kind}{'' if ' ' in kind else ' against ' + baseline}, {size}, {reader_name}, {threads} thread{'s' * (threads - 1)}"
+        target = targets[list(SIZES).index(size)]
+        if measured not in places or baseline not in places:
+            figures.missing(figure, "this build has no fast mode" if measured not in places else "there is no FUSE mount")
+            continue
+        figures.row(figure, f">= {target}", seconds, baseline, measured)
+
+
+def measure_reads(figures: Figures) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="store-") as folder:
+        readers = {"C": [make_reader(Path(folder))], "Python": [sys.executable, "-c", PYTHON_READER]}
+        for size in SIZES:
+            one = Path(folder) / str(SIZES[size])
+            one.mkdir()
+            measure_size(figures, size, one, readers)
+            shutil.rmtree(one)
+
+
+# ---- pack
+
+
+def measure_pack(figures: Figures) -> None:
+    for size, file_bytes in (*SIZES.items(), ("64 MB", 64_000_000)):
+        with tempfile.TemporaryDirectory(dir=figures.options.folder, prefix="millrace-store-") as name:
+            folder = Path(name)
+            source = folder / "source"
+            make_files(source, file_bytes, figures.options.bytes)
+            os.sync()
+            seconds = {"cp": [], "cp and sync": [], "none": [], "auto": []}
+            for _ in range(figures.rounds):
+                for codec in ("none", "auto"):
+                    seconds[codec].append(timed(figures.millrace, "store", "pack", source, "-o", folder / "pack", "--codec",
+                                                codec, stderr=subprocess.DEVNULL))
+                    shutil.rmtree(folder / "pack")
+                copied = timed("cp", "-r", source, folder / "copy")
+                seconds["cp"].append(copied)
+                seconds["cp and sync"].append(copied + timed("sync", "-f", folder / "copy"))
+                shutil.rmtree(folder / "copy")
+            figures.row(f"pack, codec none, against cp -r, {size}", ">= 0.7", seconds, "cp", "none")
+
+
+# ---- list
+
+
+def make_empty_files(root: Path, directories: int, per_directory: int) -> None:
+    for i in range(directories):
+        place = root / f"{i:04}"
+        place.mkdir(parents=True)
+        fd = os.open(place, os.O_RDONLY)
+        for j in range(per_directory):
+            os.close(os.open(f"{i * per_directory + j:08}.jpg", os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=fd))
+        os.close(fd)
+
+
+LISTINGS = {"find -type f": ["find", "ROOT", "-type", "f"], "find -size +0 (looks at each file)": ["find", "ROOT", "-size", "+0"],
+            "ls -lR": ["ls", "-lR", "ROOT"]}
+
+
+def measure_list(figures: Figures) -> None:
+    with tempfile.TemporaryDirectory(dir=figures.options.folder, prefix="millrace-store-") as name:
+        folder = Path(name)
+        plain, packs, root = folder / "plain", folder / "packs", folder / "store"
+        make_empty_files(plain, 1000, figures.options.files // 1000)
+        run(figures.millrace, "store", "pack", plain, "-o", packs, "--codec", "none", stderr=subprocess.DEVNULL)
+        file_system = run("stat", "-f", "-c", "%T", folder).strip()
+        with figures.store(packs, root) as environment:
+            for listing, words in LISTINGS.items():
+                seconds = {"plain": [], "store": []}
+                for i in range(figures.rounds + 1):
+                    for kind, place, settings in (("plain", plain, None), ("store", root, environment)):
+                        spent = timed(*[word.replace("ROOT", str(place)) for word in words], env=settings)
+                        if i > 0:  # the first one makes it hot
+                            seconds[kind].append(spent)
+                figures.row(f"{figures.options.files:,} files, {listing}, against {file_system}",
+                            "> 1" if listing == "find -type f" else "", seconds, "plain", "store")
+
+
+# ---- epoch
+
+
+@contextlib.contextmanager
+def gluster(parent):
+    if not is_root():
+        raise Missing("GlusterFS needs root")
+    if shutil.which("glusterd") is None:
+        raise Missing("glusterfs-server is not installed")
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix="millrace-gluster-"))
+    script = HERE / "store_gluster.sh"
+    try:
+        run(script, "up", folder)
+        yield folder / "mount", lambda: run(script, "cold", folder)
+    finally:
+        run(script, "down", folder)
+
+
+def one_epoch(reader: Path, place: Place) -> float:
+    """Seconds for all files, one after the other in random order, from the start of the reader to its end."""
+    return timed(reader, place.list, 1, 1, -1, env=place.environment)
+
+
+def measure_epoch(figures: Figures) -> None:
+    with gluster(figures.options.folder) as (mount, forget), tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        folder = Path(name)
+        reader = make_reader(folder)
+        names = make_files(mount / "plain", SIZES["16 KB"], 32_000_000)
+        random.Random(1).shuffle(names)
+        packs, root = mount / "packs", folder / "store"
+        run(figures.millrace, "store", "pack", mount / "plain", "-o", packs, "--codec", "none", stderr=subprocess.DEVNULL)
+        shared = Place(folder, "shared", mount / "plain", names)
+        seconds = {"shared": [], "first": [], "later": []}
+        for _ in range(max(1, figures.rounds // 3)):
+            forget()
+            seconds["shared"].append(one_epoch(reader, shared))
+            forget()
+            begin = time.perf_counter()
+            with figures.store(packs, root) as environment:
+                place = Place(folder, "store", root, names, environment)
+                one_epoch(reader, place)
+                seconds["first"].append(time.perf_counter() - begin)  # with the start of the service
+                seconds["later"].append(one_epoch(reader, place))
+        for kind in ("first", "later"):
+            figures.row(f"{kind} epoch of 16 KB files, against cold GlusterFS", ">= 5", seconds, "shared", kind)
+
+
+# ---- remote
+
+
+def measure_remote(figures: Figures) -> None:
+    script = HERE / "store_remote.py"
+    if not script.exists():
+        raise Missing("bench/store_remote.py is not there")
+    words = [sys.executable, script, figures.millrace]
+    if not figures.options.json:
+        subprocess.run(words, check=True)
+        return
+    figures.rows += json.loads(run(*words, "--json"))
+
+
+MEASURES = {"read": measure_reads, "pack": measure_pack, "list": measure_list, "epoch": measure_epoch, "remote": measure_remote}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("millrace")
     parser.add_argument("--folder", help="where to write; the default is that of temporary files")
-    parser.add_argument("--bytes", type=int, default=200_000_000, help="of each tree")
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
-    for name, file_bytes in SIZES.items():
-        with tempfile.TemporaryDirectory(dir=arguments.folder, prefix="millrace-store-") as folder:
-            measure(os.path.abspath(arguments.millrace), Path(folder), file_bytes, arguments)
+    parser.add_argument("--only", nargs="+", choices=MEASURES, default=list(MEASURES))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--bytes", type=int, default=200_000_000, help="of each tree that is packed")
+    parser.add_argument("--files", type=int, default=1_000_000, help="number of files to list")
+    parser.add_argument("--json", action="store_true")
+    figures = Figures(parser.parse_args())
+    for name in figures.options.only:
+        try:
+            MEASURES[name](figures)
+        except Missing as reason:
+            figures.missing(name, str(reason))
+    if figures.options.json:
+        print(json.dumps(figures.rows, indent=1))
 
 
 if __name__ == "__main__":
