@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/shared_cache.h"
 #include "base/thread_pool.h"
 #include "data/dataset.h"
 #include "data/source.h"
 #include "format/parquet/parquet_file.h"
 #include "format/parquet/row_fields.h"
-#include "format/parquet/shared_cache.h"
 #include "format/reader_table.h"
 #include "io/engine.h"
 
@@ -80,9 +80,9 @@ class ParquetSource final : public data::SampleSource {
   std::vector<uint64_t> group_begins_ = {0};  // the first sample of each group, and the end
   parquet::RowFields fields_;
   ReaderTable readers_;
-  mutable parquet::SharedCache<ParquetFile> footers_;        // by file
-  mutable parquet::SharedCache<parquet::GroupRows> groups_;  // by group
-  mutable std::atomic<size_t> preparing_ = 0;                // row groups that prepare() has begun
+  mutable SharedCache<ParquetFile> footers_;        // by file
+  mutable SharedCache<parquet::GroupRows> groups_;  // by group
+  mutable std::atomic<size_t> preparing_ = 0;       // row groups that prepare() has begun
   // Last: its tasks use the members above, and must end before those do.
   mutable ThreadPool pool_;
 };

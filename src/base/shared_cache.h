@@ -16,7 +16,7 @@
 
 #include "base/result.h"
 
-namespace millrace::format::parquet {
+namespace millrace {
 
 // Value has memory_bytes().
 template <typename Value>
@@ -103,4 +103,4 @@ class SharedCache {
   uint64_t size_bytes_ = 0;
 };
 
-}  // namespace millrace::format::parquet
+}  // namespace millrace
