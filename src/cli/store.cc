@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "cli/inputs.h"
 #include "cli/sample_options.h"
+#include "cli/store_mount.h"
 #include "cli/store_node.h"
 #include "cli/store_tars.h"
 #include "cli/verbs.h"
@@ -331,11 +332,12 @@ struct Action {
 };
 
 constexpr Action kActions[] = {
-    {"pack", true, run_pack_action},      {"list", true, run_list_action},
-    {"verify", true, run_verify_action},  {"extract", true, run_extract_action},
-    {"run", false, run_run_action},       {"up", false, run_up_action},
-    {"status", false, run_status_action}, {"warm", false, run_warm_action},
-    {"down", false, run_down_action},
+    {"pack", true, run_pack_action},        {"list", true, run_list_action},
+    {"verify", true, run_verify_action},    {"extract", true, run_extract_action},
+    {"run", false, run_run_action},         {"up", false, run_up_action},
+    {"status", false, run_status_action},   {"warm", false, run_warm_action},
+    {"down", false, run_down_action},       {"mount", false, run_mount_action},
+    {"unmount", false, run_unmount_action},
 };
 
 std::vector<std::string> action_names() {
@@ -383,8 +385,9 @@ std::vector<Option> store_options() {
        .check = check_count},
       {.name = "long", .help = "list: mode, length, codec, partition and time too"},
       {.name = "json", .help = "list, status: print the result as JSON"}};
-  const std::vector<Option> others = node_options();
-  options.insert(options.end(), others.begin(), others.end());
+  for (const std::vector<Option>& others : {node_options(), mount_options()}) {
+    options.insert(options.end(), others.begin(), others.end());
+  }
   return options;
 }
 
@@ -410,12 +413,14 @@ Command store_command() {
           "when the capacity is used up, files are read from --origin. `up` and `down` do the same "
           "in steps, for job scripts; `up` prints what to export, and its service ends with the "
           "session of the script. `warm` fetches files before they are needed. `status` shows what "
-          "is there.",
+          "is there.\n\n"
+          "`mount` shows the files of --packs, or of a running store, in an existing directory, for "
+          "static programs, which `run` cannot serve. It needs FUSE. `unmount` ends it.",
       .options = store_options(),
       .positionals = {{.name = "ACTION", .help = "what to do", .choices = action_names()},
                       {.name = "PATH",
                        .help = "pack: a directory, or .tar files; list, verify, extract: a pack, "
-                               "then GLOBs; warm: GLOBs",
+                               "then GLOBs; warm: GLOBs; mount, unmount: a directory",
                        .kind = ValueKind::kFile,
                        .required = false,
                        .repeatable = true}},

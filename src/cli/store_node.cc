@@ -192,7 +192,8 @@ File session_leader() {
   return leader > 0 && leader != ::getpid() ? store::watch_process(leader) : File();
 }
 
-// The node that the user means: --node, MILLRACE_STORE, or the only one there is.
+}  // namespace
+
 Result<NodeStatus> chosen_node(const Arguments& arguments) {
   if (const auto given = arguments.value("node")) return store::read_node(*given);
   const char* variable = std::getenv(wire::kStoreVariable);
@@ -212,8 +213,6 @@ Result<NodeStatus> chosen_node(const Arguments& arguments) {
   }
   return fail(Errc::kInvalidArgument, "{} stores are running; choose one:{}", nodes.size(), known);
 }
-
-}  // namespace
 
 Result<int> run_up_action(const Arguments& arguments, Output& output) {
   RETURN_IF_ERROR(check_no_paths(arguments));
@@ -365,28 +364,30 @@ Result<int> run_warm_action(const Arguments& arguments, Output& output) {
 }
 
 std::vector<Option> node_options() {
-  return {
-      {.name = "packs", .value = "DIR", .help = "run, up: the pack", .kind = ValueKind::kDirectory},
-      {.name = "at",
-       .value = "PATH",
-       .help = "run, up: the path under which programs see the files",
-       .kind = ValueKind::kDirectory},
-      {.name = "local",
-       .value = "DIR",
-       .help = "run, up: storage of this node for the files (/dev/shm)",
-       .kind = ValueKind::kDirectory},
-      {.name = "capacity",
-       .value = "SIZE",
-       .help = "run, up: how much of it to use (half of what is free)",
-       .check = check_bytes},
-      {.name = "origin",
-       .value = "DIR",
-       .help = "run, up: the same files on the shared file system (what was packed)",
-       .kind = ValueKind::kDirectory},
-      {.name = "node",
-       .value = "DIR",
-       .help = "status, warm, down: which store (MILLRACE_STORE, or the only one)",
-       .kind = ValueKind::kDirectory}};
+  return {{.name = "packs",
+           .value = "DIR",
+           .help = "run, up, mount: the pack",
+           .kind = ValueKind::kDirectory},
+          {.name = "at",
+           .value = "PATH",
+           .help = "run, up: the path under which programs see the files",
+           .kind = ValueKind::kDirectory},
+          {.name = "local",
+           .value = "DIR",
+           .help = "run, up: storage of this node for the files (/dev/shm)",
+           .kind = ValueKind::kDirectory},
+          {.name = "capacity",
+           .value = "SIZE",
+           .help = "run, up: how much of it to use (half of what is free)",
+           .check = check_bytes},
+          {.name = "origin",
+           .value = "DIR",
+           .help = "run, up: the same files on the shared file system (what was packed)",
+           .kind = ValueKind::kDirectory},
+          {.name = "node",
+           .value = "DIR",
+           .help = "status, warm, down, mount: which store (MILLRACE_STORE, or the only one)",
+           .kind = ValueKind::kDirectory}};
 }
 
 }  // namespace millrace::cli

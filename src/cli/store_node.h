@@ -6,10 +6,14 @@
 
 #include "base/result.h"
 #include "cli/command.h"
+#include "store/node_folder.h"
 
 namespace millrace::cli {
 
 std::vector<Option> node_options();
+
+// The node that the user means: --node, MILLRACE_STORE, or the only one there is.
+Result<store::NodeStatus> chosen_node(const Arguments& arguments);
 
 Result<int> run_run_action(const Arguments& arguments, Output& output);
 Result<int> run_up_action(const Arguments& arguments, Output& output);

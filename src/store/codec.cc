@@ -214,7 +214,6 @@ Result<std::vector<PackedBlock>> split_blocks(Encoding encoding, ByteView packed
   return fail(Errc::kCorrupt, "{} bytes after its last block belong to nothing", table_at - at);
 }
 
-// REQUIRES: out.size() == block.size_bytes
 Status BlockCodec::decode(Encoding encoding, const PackedBlock& block, MutableByteView out) {
   if (block.is_raw) {
     if (!out.empty()) std::memcpy(out.data(), block.bytes.data(), out.size());

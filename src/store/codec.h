@@ -69,11 +69,13 @@ class BlockCodec {
   Status decode_blocks(Encoding encoding, ByteView packed, uint64_t size_bytes,
                        const std::function<Status(ByteView block)>& each);
 
+  // One block. REQUIRES: out.size() == block.size_bytes
+  Status decode(Encoding encoding, const PackedBlock& block, MutableByteView out);
+
  private:
   struct State;
   size_t compressed_size(Encoding encoding, ByteView bytes);
   ByteView shuffled(unsigned element_bytes, ByteView bytes);
-  Status decode(Encoding encoding, const PackedBlock& block, MutableByteView out);
 
   std::unique_ptr<State> state_;
 };

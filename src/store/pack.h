@@ -41,6 +41,9 @@ class PackReader {
   // The bytes of a file as they are stored.
   Result<ByteView> packed(uint32_t index) const;
 
+  // Fails unless `found` is the checksum of the file's bytes.
+  Status compare_checksum(uint32_t index, uint32_t found) const;
+
   // Whether the partition is there, and belongs to this pack.
   Status check_partition_file(uint32_t number) const;
 
@@ -48,7 +51,6 @@ class PackReader {
   std::filesystem::path partition_path(uint32_t number) const;
 
  private:
-  Status compare_checksum(uint32_t index, uint32_t found) const;
   explicit PackReader(Catalogue catalogue) : catalogue_(std::move(catalogue)) {}
   static Result<PackReader> open_partition(const std::filesystem::path& path);
   Result<MappedFile> map_partition(uint32_t number) const;

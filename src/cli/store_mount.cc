@@ -1,0 +1,67 @@
+#include "cli/store_mount.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "cli/store_node.h"
+#include "store/mount.h"
+
+namespace millrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<fs::path> mount_point(const Arguments& arguments) {
+  const std::vector<std::string>& words = arguments.positionals();
+  if (words.size() == 2) return fs::path(words[1]);
+  return fail(Errc::kInvalidArgument, "{} takes one directory: {}", words[0],
+              words[0] == "mount" ? "where to mount" : "where a pack is mounted");
+}
+
+// Lines go to standard error. A mount in the background does not keep a pipe: whoever reads from it
+// would wait for the mount to end.
+File log_file(bool is_background) {
+  struct stat status{};
+  if (is_background && (::fstat(STDERR_FILENO, &status) != 0 || S_ISFIFO(status.st_mode) ||
+                        S_ISSOCK(status.st_mode))) {
+    return {};
+  }
+  return File(::dup(STDERR_FILENO));
+}
+
+}  // namespace
+
+Result<int> run_mount_action(const Arguments& arguments, Output&) {
+  store::MountOptions options;
+  ASSIGN_OR_RETURN(options.directory, mount_point(arguments));
+  options.packs = arguments.value("packs").value_or("");
+  if (options.packs.empty()) {
+    ASSIGN_OR_RETURN(options.node, chosen_node(arguments));
+  }
+  options.keeps_cache = !arguments.has("no-keep-cache");
+  options.is_background = arguments.has("background");
+  const File log = log_file(options.is_background);
+  options.log = [&](const std::string& line) {
+    const std::string text = fmt::format("millrace: store: {}\n", line);
+    static_cast<void>(!::write(log.fd(), text.data(), text.size()));
+  };
+  RETURN_IF_ERROR(store::serve_mount(std::move(options)));
+  return kExitSuccess;
+}
+
+Result<int> run_unmount_action(const Arguments& arguments, Output&) {
+  ASSIGN_OR_RETURN(const fs::path directory, mount_point(arguments));
+  RETURN_IF_ERROR(store::unmount(directory));
+  return kExitSuccess;
+}
+
+std::vector<Option> mount_options() {
+  return {{.name = "background", .help = "mount: return when it is mounted"},
+          {.name = "no-keep-cache",
+           .help = "mount: let the kernel forget files when they are opened, to compare"}};
+}
+
+}  // namespace millrace::cli

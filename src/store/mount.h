@@ -1,0 +1,43 @@
+// mount: the files of a pack as a file system of the kernel, for programs that the preload library
+// cannot reach: static ones, and those that make system calls themselves.
+//
+// Read-only, by FUSE (an optional part of the build). It needs no root if fusermount3 is installed.
+// Inodes are those of the catalogue. A file that is damaged gives EIO and one line in the log.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "base/result.h"
+#include "store/node_folder.h"
+
+namespace millrace::store {
+
+struct MountOptions {
+  std::filesystem::path directory;  // where to mount; it must exist
+  std::filesystem::path packs;      // the directory of a pack; empty: `node`
+  NodeStatus node;                  // a running store
+  // The kernel keeps names and bytes, and opens files without asking. Otherwise it does what FUSE
+  // does by default: forget the bytes at each open, and names after a second.
+  bool keeps_cache = true;
+  bool is_background = false;  // returns in a child; this process ends when it is mounted
+  // Problems, one line each; called by any thread, one at a time.
+  std::function<void(const std::string& line)> log;
+};
+
+// Mounts, and serves until someone unmounts it, or until SIGTERM, SIGINT or SIGHUP. A mount point
+// that a killed process left behind is cleaned up before. REQUIRES: this process has one thread
+Status serve_mount(MountOptions options);
+
+// Ends a mount of ours, alive or dead. Fails if programs still use it.
+Status unmount(const std::filesystem::path& directory);
+
+// For serve_mount(): removes a dead mount of ours. Fails if the directory cannot be mounted on.
+// Returns its path, absolute and without links.
+Result<std::filesystem::path> prepare_mount_point(
+    const std::filesystem::path& directory, const std::function<void(const std::string&)>& log);
+
+inline constexpr char kMountKind[] = "fuse.millrace";  // in /proc/mounts
+
+}  // namespace millrace::store

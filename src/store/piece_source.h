@@ -1,0 +1,44 @@
+// PieceSource: the bytes of a pack's files at any place, for `store mount`.
+//
+// A file is compared with its checksum before the first of its bytes is given, and only then. So
+// the first read of a long file takes as long as reading all of it. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/base.h"
+#include "base/result.h"
+#include "store/node_folder.h"
+#include "store/pack.h"
+
+namespace millrace::store {
+
+// Either bytes in memory, or a range of an open file.
+struct Piece {
+  ByteView bytes;
+  int fd = -1;  // -1: `bytes` are what was asked for
+  uint64_t offset_bytes = 0;
+  size_t size_bytes = 0;
+  std::shared_ptr<const void> owner;  // of the bytes or of the descriptor, as long as the piece
+};
+
+class PieceSource {
+ public:
+  virtual ~PieceSource() = default;
+
+  // Shorter only where the file ends. REQUIRES: `index` is a file of the catalogue
+  virtual Result<Piece> read(uint32_t index, uint64_t offset_bytes, size_t size_bytes) = 0;
+};
+
+// From the partitions. Raw files are given as they are mapped, without a copy; of compressed ones,
+// the blocks that were used last are kept. A file with a wrong checksum fails each time. The reader
+// must live longer.
+std::unique_ptr<PieceSource> make_pack_pieces(const PackReader& reader);
+
+// From the tree of a node, whose service is asked for files that are not there yet. If it does not
+// have one, the origin is read. The catalogue must live longer.
+Result<std::unique_ptr<PieceSource>> make_node_pieces(const Catalogue& catalogue,
+                                                      const NodeStatus& node);
+
+}  // namespace millrace::store
