@@ -1,6 +1,8 @@
 #include "base/foreground_command.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,6 +102,11 @@ SignalsPassedOn::~SignalsPassedOn() {
 // Clears the command's PID before the system can reuse it. Only this thread handles signals, so
 // none can be on its way to the old PID.
 Result<int> wait_for_child(pid_t child) {
+  // Not in waitid(): ThreadSanitizer holds signals back as long as a thread is in there.
+  const File process(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  pollfd waiting{.fd = process.fd(), .events = POLLIN, .revents = 0};
+  while (process.is_open() && ::poll(&waiting, 1, -1) < 0 && errno == EINTR) {
+  }
   siginfo_t ended{};
   while (waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) != 0) {
     if (errno != EINTR) return fail_os(errno, "cannot wait for the command");

@@ -160,6 +160,7 @@ class ServiceTest(unittest.TestCase):
         flag = self.folder / "flag"
         script = f'trap "echo got >> {flag}; exit 3" TERM; echo ready > {flag}; while :; do sleep 0.05; done'
         launcher = subprocess.Popen(self.run_words("sh", "-c", script), env=self.environment)
+        self.addCleanup(launcher.kill)
         self.assertTrue(wait_until(flag.exists))
         launcher.send_signal(signal.SIGTERM)
         self.assertEqual(launcher.wait(PATIENCE_S), 3)

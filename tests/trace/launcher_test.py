@@ -110,10 +110,6 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(self.run_traced([WORKLOAD, "killed", self.file, "700000"]).returncode, -signal.SIGKILL)
         self.assertEqual(self.reads(), 700_000)
 
-    # ThreadSanitizer runs a signal handler only after the interrupted call has returned. With GCC 12, that includes
-    # waitpid(), in which the launcher waits for the command: the signal would be passed on only after the command has
-    # ended.
-    @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer delays signals while a thread is in waitpid()")
     def test_signals_sent_to_the_launcher_reach_the_command(self):
         process = subprocess.Popen(
             [MILLRACE, "trace", "-o", self.trace, "--", "sh", "-c",
