@@ -14,8 +14,8 @@ namespace {
 // millisecond.
 constexpr uint64_t kSlowReadNs = 200'000;
 
-// np.load takes 140 us, torch.load a few hundred. More is parsing or decoding, which packing does
-// not save.
+// np.load takes 140 us, torch.load and h5py.File a few hundred. More is parsing or decoding, which
+// packing does not save.
 constexpr uint64_t kCodeOfFileNs = 600'000;
 
 // Work that a packed dataset does not have, summed over threads and ranks.
@@ -31,13 +31,15 @@ uint64_t removed_work(const analyze::Profile& profile) {
   const uint64_t opening_ns =
       scaled(loading.metadata_ns, own) + around_calls(loading, 2 * loading.opens);
   const Format format = format_of(profile).format;
-  if (format != Format::kArrays && format != Format::kUnknown) return opening_ns;
+  if (format != Format::kArrays && format != Format::kHdf5 && format != Format::kUnknown) {
+    return opening_ns;
+  }
   // A packed array is mapped: a sample is a slice, and its bytes are copied once.
   // Reads that wait for storage do so in one large file, too.
   const bool is_cached = io.reads > 0 && io.read_ns / io.reads < kSlowReadNs;
   const uint64_t code_ns = std::min(loading.other_ns, loading.opens * kCodeOfFileNs);
-  const uint64_t all_ns =
-      scaled(loading.metadata_ns + code_ns, own) + (is_cached ? loading.read_ns : 0);
+  const uint64_t all_ns = scaled(loading.metadata_ns + code_ns, own) + loading.library_ns +
+                          (is_cached ? loading.read_ns : 0);
   const uint64_t left_ns =
       loading.samples * kSampleNs + (is_cached ? time_at(io.bytes_read, kCacheBytesPerSecond) : 0);
   return std::max(opening_ns, all_ns - std::min(all_ns, left_ns));

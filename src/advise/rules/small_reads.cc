@@ -106,6 +106,15 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
       .take();
 }
 
+// A small HDF5 file of its own for each sample: the library reads it in pieces, and packing them
+// merges the reads, too. See many-small-files.
+bool opens_small_hdf5_files(const analyze::Profile& profile) {
+  const analyze::Loading& loading = profile.loading;
+  return loading.library_reads > 0 && 2 * loading.opens >= loading.samples &&
+         2 * profile.data.files_small > profile.data.files_read &&
+         10 * profile.data.files_read >= loading.samples / epochs_of(profile);
+}
+
 // Each read is a whole sample, somewhere in a file: there is nothing to merge it with. See
 // random-access.
 bool reads_samples_at_random(const analyze::Profile& profile) {
@@ -128,7 +137,7 @@ Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine
   const bool mergeable = reads.count >= kReadsPerOpenMin * reads.opens;
   if (reads.count < kCallsMin || small_share <= 0.5 || mean_bytes >= limit.size_bytes) return {};
   if (2 * profile.data_reads.counts.lines > reads.count) return {};
-  if (!mergeable || reads_samples_at_random(profile)) return {};
+  if (!mergeable || reads_samples_at_random(profile) || opens_small_hdf5_files(profile)) return {};
   const uint64_t wanted = std::max<uint64_t>(limit.size_bytes, kMiB);
   // Fewer calls, but the bytes still have to be copied.
   const uint64_t left_ns = std::max(scaled(reads.time_ns, ratio(mean_bytes, wanted)),
