@@ -10,7 +10,6 @@
 #include "comm/connect.h"
 
 namespace millrace::cli {
-namespace {
 
 Result<std::vector<std::string>> own_words() {
   ASSIGN_OR_RETURN(const std::string text, read_file("/proc/self/cmdline"));
@@ -22,8 +21,6 @@ Result<std::vector<std::string>> own_words() {
   if (!words.empty()) words.erase(words.begin());
   return words;
 }
-
-}  // namespace
 
 bool is_launched() {
   const auto launch = comm::find_launch(::getenv);

@@ -13,6 +13,9 @@ namespace millrace::cli {
 // Whether a launcher (mpirun, srun) has started this process.
 bool is_launched();
 
+// The words of our command line, without the program.
+Result<std::vector<std::string>> own_words();
+
 // The command that runs this program with `words` on so many ranks.
 Result<std::vector<std::string>> with_launcher(const std::vector<std::string>& words,
                                                uint64_t rank_count);

@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -19,7 +20,9 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/exit_like.h"
+#include "cli/rank_launch.h"
 #include "cli/sample_options.h"
+#include "cli/store_ranks.h"
 #include "store/service_process.h"
 #include "store/warm.h"
 
@@ -60,6 +63,9 @@ Result<store::ServiceOptions> service_options(const Arguments& arguments) {
   options.local = fs::absolute(local_of(arguments), error);
   options.origin = arguments.value("origin").value_or("");
   options.thread_count = count_of(arguments, "threads", 0);
+  options.replica_count =
+      static_cast<uint32_t>(std::min<uint64_t>(count_of(arguments, "replicas", 1), UINT32_MAX));
+  options.job = arguments.value("job").value_or("");
   if (const auto capacity = arguments.value("capacity")) {
     ASSIGN_OR_RETURN(options.capacity_bytes, parse_bytes(*capacity));
   }
@@ -87,10 +93,20 @@ std::string preload_with(const fs::path& library) {
 std::vector<std::string> job_environment(const fs::path& node, const fs::path& library) {
   std::vector<std::string> entries;
   const std::string variable = fmt::format("{}=", wire::kStoreVariable);
+  const auto forwarded =
+      forwarded_variables({.node = node.string(), .preload = preload_with(library)});
+  // Where there is no service, such as on a login node, the command is a launcher, and would warn.
+  std::error_code error;
+  const bool is_here = fs::exists(node, error);
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
-    if (!text.starts_with("LD_PRELOAD=") && !text.starts_with(variable)) entries.emplace_back(text);
+    const bool is_ours = text.starts_with("LD_PRELOAD=") || text.starts_with(variable);
+    if ((!is_here || !is_ours) && !text.starts_with(forwarded.first + "=")) {
+      entries.emplace_back(text);
+    }
   }
+  entries.push_back(fmt::format("{}={}", forwarded.first, forwarded.second));
+  if (!is_here) return entries;
   entries.push_back(fmt::format("{}{}", variable, node.string()));
   entries.push_back(fmt::format("LD_PRELOAD={}", preload_with(library)));
   return entries;
@@ -147,6 +163,33 @@ void take_down(const store::StartedService& service) {
   if (!ended.ok()) fmt::print(stderr, "millrace: store: {}\n", ended.error().message());
 }
 
+// The services of other nodes end with the launcher, which the keeper ends. They have said
+// themselves what was lost.
+void take_down_group(const store::StartedService& keeper) {
+  ::kill(keeper.pid, SIGTERM);
+  ::waitpid(keeper.pid, nullptr, 0);
+}
+
+struct NodeServices {
+  store::StartedService started;
+  bool is_group = false;  // on several nodes
+};
+
+Result<NodeServices> start_services(const Arguments& arguments, File watched, bool is_background) {
+  store::ServiceProcessOptions options;
+  ASSIGN_OR_RETURN(options.service, service_options(arguments));
+  ASSIGN_OR_RETURN(const std::vector<std::string> launcher, group_launcher(arguments));
+  NodeServices services{.started = {}, .is_group = !launcher.empty()};
+  if (services.is_group) {
+    ASSIGN_OR_RETURN(services.started, start_group(arguments, launcher, std::move(watched)));
+    return services;
+  }
+  options.watched = std::move(watched);
+  options.is_background = is_background;
+  ASSIGN_OR_RETURN(services.started, store::start_service_process(std::move(options)));
+  return services;
+}
+
 }  // namespace
 
 Result<int> run_run_action(const Arguments& arguments, Output&) {
@@ -154,14 +197,15 @@ Result<int> run_run_action(const Arguments& arguments, Output&) {
   if (arguments.program().empty()) {
     return fail(Errc::kInvalidArgument, "the program to run is missing; put it after --");
   }
-  store::ServiceProcessOptions options;
-  ASSIGN_OR_RETURN(options.service, service_options(arguments));
   ASSIGN_OR_RETURN(const fs::path library, find_client_library());
-  options.watched = store::watch_process(::getpid());
-  ASSIGN_OR_RETURN(const store::StartedService service,
-                   store::start_service_process(std::move(options)));
-  const auto status = run_command_on(service.node, library, arguments.program());
-  take_down(service);
+  ASSIGN_OR_RETURN(const NodeServices services,
+                   start_services(arguments, store::watch_process(::getpid()), false));
+  const auto status = run_command_on(services.started.node, library, arguments.program());
+  if (services.is_group) {
+    take_down_group(services.started);
+  } else {
+    take_down(services.started);
+  }
   if (status.ok()) return exit_like(*status);
   if (status.error().code() != Errc::kNotFound) return status.error();
   fmt::print(stderr, "millrace: {}\n", status.error().message());
@@ -216,16 +260,22 @@ Result<NodeStatus> chosen_node(const Arguments& arguments) {
 
 Result<int> run_up_action(const Arguments& arguments, Output& output) {
   RETURN_IF_ERROR(check_no_paths(arguments));
-  store::ServiceProcessOptions options;
-  ASSIGN_OR_RETURN(options.service, service_options(arguments));
   ASSIGN_OR_RETURN(const fs::path library, find_client_library());
-  options.watched = session_leader();
-  options.is_background = true;
-  ASSIGN_OR_RETURN(const store::StartedService service,
-                   store::start_service_process(std::move(options)));
-  output.print(fmt::format("export {}={}\nexport LD_PRELOAD={}\n", wire::kStoreVariable,
-                           shell_quoted(service.node.string()),
-                           shell_quoted(preload_with(library))));
+  const auto exports = [&](const fs::path& node) {
+    const auto [name, list] =
+        forwarded_variables({.node = node.string(), .preload = preload_with(library)});
+    return fmt::format("export {}={}\nexport LD_PRELOAD={}\nexport {}={}\n", wire::kStoreVariable,
+                       shell_quoted(node.string()), shell_quoted(preload_with(library)), name,
+                       shell_quoted(list));
+  };
+  if (is_launched()) {
+    store::ServiceProcessOptions options;
+    ASSIGN_OR_RETURN(options.service, service_options(arguments));
+    const std::string job = options.service.job;
+    return run_rank(std::move(options), job, exports);
+  }
+  ASSIGN_OR_RETURN(const NodeServices services, start_services(arguments, session_leader(), true));
+  output.print(exports(services.started.node));
   return kExitSuccess;
 }
 
@@ -235,6 +285,12 @@ Result<int> run_down_action(const Arguments& arguments, Output&) {
   const auto log = read_file(node.path / store::kLogFile);
   if (log.ok()) fmt::print(stderr, "{}", *log);
   print_losses(node.state);
+  ASSIGN_OR_RETURN(const auto peers, find_peers(node.path));
+  if (peers != nullptr) {
+    for (const auto& [rank, error] : peers->tell_all(wire::PeerKind::kEnd, {})) {
+      fmt::print(stderr, "millrace: store: not ended: {}\n", printable(error.message()));
+    }
+  }
   RETURN_IF_ERROR(store::end_node(node, kEndPatience));
   return kExitSuccess;
 }
@@ -243,15 +299,40 @@ Result<int> run_down_action(const Arguments& arguments, Output&) {
 
 namespace {
 
+// Another node of the same store.
+struct ShownPeer {
+  std::string name;
+  std::optional<wire::StoreCounters> counters;  // none: it does not answer
+};
+
 struct ShownNode {
   NodeStatus node;
+  std::vector<ShownPeer> peers;
   store::ServiceSettings settings;
   uint64_t file_count = 0;  // of the whole pack
   uint64_t content_bytes = 0;
 };
 
+std::vector<ShownPeer> shown_peers(store::Peers& peers) {
+  std::vector<ShownPeer> shown;
+  for (uint32_t i = 0; i < peers.size(); ++i) {
+    const auto rank = static_cast<comm::Rank>(i);
+    ShownPeer peer{.name = peers.name_of(rank), .counters = {}};
+    const auto answer = peers.ask(rank, wire::PeerKind::kStatus, {});
+    wire::StoreState state;
+    if (answer.ok() && answer->size() == sizeof(state)) {
+      std::memcpy(&state, answer->data(), sizeof(state));
+      peer.counters = state.counters;
+    }
+    shown.push_back(std::move(peer));
+  }
+  return shown;
+}
+
 Result<ShownNode> shown_node(NodeStatus node) {
   ShownNode shown;
+  ASSIGN_OR_RETURN(const auto peers, find_peers(node.path));
+  if (peers != nullptr) shown.peers = shown_peers(*peers);
   ASSIGN_OR_RETURN(shown.settings, store::read_service_settings(node.path));
   ASSIGN_OR_RETURN(const File file, File::open(node.path / wire::kStoreCatalogueFile, O_RDONLY));
   wire::CatalogueHeader header{};
@@ -260,6 +341,16 @@ Result<ShownNode> shown_node(NodeStatus node) {
   shown.content_bytes = header.content_bytes;
   shown.node = std::move(node);
   return shown;
+}
+
+std::string peer_text(const ShownPeer& peer) {
+  if (!peer.counters) return fmt::format("{}: does not answer", peer.name);
+  const wire::StoreCounters& counters = *peer.counters;
+  return fmt::format("{}: {} of {}, {} from peers, {} from the origin, {}", peer.name,
+                     counted(counters.materialised, "file", "files"), format_bytes(counters.bytes),
+                     format_exact(counters.peer_files),
+                     format_exact(counters.fallbacks + counters.origin_files),
+                     counted(counters.errors, "error", "errors"));
 }
 
 std::string status_text(const ShownNode& shown) {
@@ -282,6 +373,9 @@ std::string status_text(const ShownNode& shown) {
   row("opens",
       fmt::format("{}, {} from the origin, {}", format_exact(counters.opens),
                   format_exact(counters.fallbacks), counted(counters.errors, "error", "errors")));
+  for (const ShownPeer& peer : shown.peers) {
+    row(&peer == shown.peers.data() ? "nodes" : "", peer_text(peer));
+  }
   return out;
 }
 
@@ -302,6 +396,23 @@ void write_status(JsonWriter& json, const ShownNode& shown) {
   json.field("materialised_bytes", state.counters.bytes);
   json.field("fallbacks", state.counters.fallbacks);
   json.field("errors", state.counters.errors);
+  json.field("from_peers", state.counters.peer_files);
+  json.field("from_peers_bytes", state.counters.peer_bytes);
+  json.field("from_origin", state.counters.origin_files);
+  json.key("nodes");
+  json.begin_list();
+  for (const ShownPeer& peer : shown.peers) {
+    json.begin_object(JsonLayout::kOneLine);
+    json.field("name", peer.name);
+    json.field("answers", peer.counters.has_value());
+    const wire::StoreCounters counters = peer.counters.value_or(wire::StoreCounters());
+    json.field("materialised", counters.materialised);
+    json.field("from_peers", counters.peer_files);
+    json.field("from_origin", counters.fallbacks + counters.origin_files);
+    json.field("errors", counters.errors);
+    json.end_object();
+  }
+  json.end_list();
   json.end_object();
 }
 
@@ -364,30 +475,34 @@ Result<int> run_warm_action(const Arguments& arguments, Output& output) {
 }
 
 std::vector<Option> node_options() {
-  return {{.name = "packs",
-           .value = "DIR",
-           .help = "run, up, mount: the pack",
-           .kind = ValueKind::kDirectory},
-          {.name = "at",
-           .value = "PATH",
-           .help = "run, up: the path under which programs see the files",
-           .kind = ValueKind::kDirectory},
-          {.name = "local",
-           .value = "DIR",
-           .help = "run, up: storage of this node for the files (/dev/shm)",
-           .kind = ValueKind::kDirectory},
-          {.name = "capacity",
-           .value = "SIZE",
-           .help = "run, up: how much of it to use (half of what is free)",
-           .check = check_bytes},
-          {.name = "origin",
-           .value = "DIR",
-           .help = "run, up: the same files on the shared file system (what was packed)",
-           .kind = ValueKind::kDirectory},
-          {.name = "node",
-           .value = "DIR",
-           .help = "status, warm, down, mount: which store (MILLRACE_STORE, or the only one)",
-           .kind = ValueKind::kDirectory}};
+  std::vector<Option> options = {
+      {.name = "packs",
+       .value = "DIR",
+       .help = "run, up, mount: the pack",
+       .kind = ValueKind::kDirectory},
+      {.name = "at",
+       .value = "PATH",
+       .help = "run, up: the path under which programs see the files",
+       .kind = ValueKind::kDirectory},
+      {.name = "local",
+       .value = "DIR",
+       .help = "run, up: storage of this node for the files (/dev/shm)",
+       .kind = ValueKind::kDirectory},
+      {.name = "capacity",
+       .value = "SIZE",
+       .help = "run, up: how much of it to use (half of what is free)",
+       .check = check_bytes},
+      {.name = "origin",
+       .value = "DIR",
+       .help = "run, up: the same files on the shared file system (what was packed)",
+       .kind = ValueKind::kDirectory},
+      {.name = "node",
+       .value = "DIR",
+       .help = "status, warm, down, mount: which store (MILLRACE_STORE, or the only one)",
+       .kind = ValueKind::kDirectory}};
+  const std::vector<Option> of_ranks = rank_options();
+  options.insert(options.end(), of_ranks.begin(), of_ranks.end());
+  return options;
 }
 
 }  // namespace millrace::cli

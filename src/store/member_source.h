@@ -1,6 +1,6 @@
 // MemberSource: where the bytes of a pack's files come from.
 //
-// The node service asks its sources in order: partitions on this node, later a peer that has the
+// The node service asks its sources in order: partitions on this node, a peer that has the
 // partition, at last the shared file system. A source gives the original bytes of a file, compared
 // with their checksum, or fails; it never gives wrong bytes without failing at the end.
 // Thread-safe.
@@ -14,7 +14,10 @@
 #include "base/base.h"
 #include "base/result.h"
 #include "store/codec.h"
+#include "store/held_partitions.h"
 #include "store/pack.h"
+#include "store/peers.h"
+#include "store/placement.h"
 
 namespace millrace::store {
 
@@ -34,8 +37,30 @@ class MemberSource {
 
 using MemberSources = std::vector<std::unique_ptr<MemberSource>>;
 
-// The partitions that are on this node. The reader must live longer.
+// The partitions of the pack that this node can see. The reader must live longer.
 std::unique_ptr<MemberSource> make_pack_members(const PackReader& reader);
+
+// The partitions that belong to this node. Both must live longer.
+std::unique_ptr<MemberSource> make_held_members(const PackReader& reader,
+                                                const HeldPartitions& held);
+
+// The peer that holds a replica of the partition: 0 is the first one. If the peer is lost, fails
+// with kTimeout. All must live longer.
+struct PeerMembersOptions {
+  const PackReader& reader;
+  const Placement& placement;
+  Peers& peers;
+  uint32_t replica = 0;
+};
+std::unique_ptr<MemberSource> make_peer_members(const PeerMembersOptions& options);
+
+// Answers the peers that ask for members of the partitions that belong to this node.
+Result<PeerAnswer> answer_member(const PackReader& reader, const HeldPartitions& held,
+                                 ByteView question);
+
+// Calls `note` after each file that `source` has given completely.
+std::unique_ptr<MemberSource> make_counted_members(std::unique_ptr<MemberSource> source,
+                                                   std::function<void(uint32_t index)> note);
 
 // The files in the directory that was packed. A file that has changed since then fails. The
 // catalogue must live longer.

@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 
 #include "base/directory.h"
 #include "base/text.h"
+#include "store/peer_table.h"
 
 namespace millrace::store {
 namespace {
@@ -25,13 +25,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kNameDigits = 16;
 constexpr int kNameTries = 8;
-
-std::string random_name() {
-  uint64_t number = 0;
-  while (::getrandom(&number, sizeof(number), 0) != sizeof(number)) {
-  }
-  return fmt::format("{:016x}", number);
-}
 
 bool is_node_name(const std::string& name) {
   return name.size() == kNameDigits &&
@@ -122,12 +115,16 @@ uint64_t process_start_time(pid_t pid) {
   return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at, nullptr, 10);
 }
 
-Result<NodeFolder> NodeFolder::create(const fs::path& local) {
+Result<NodeFolder> NodeFolder::create(const fs::path& local, const std::string& job) {
   const fs::path directory = nodes_directory(local);
   RETURN_IF_ERROR(make_private_directory(directory));
   remove_stale_nodes(local);
+  if (!job.empty() && !is_node_name(job)) {
+    return fail(Errc::kInvalidArgument, "'{}' is not the name of a store: it has {} hex digits",
+                printable(job), kNameDigits);
+  }
   for (int tries = 0; tries < kNameTries; ++tries) {
-    const fs::path path = directory / random_name();
+    const fs::path path = directory / (job.empty() ? random_job_name() : job);
     auto lock = make_locked(path);
     if (!lock) continue;
     NodeFolder made(path, *std::move(lock));

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/base.h"
 #include "base/file.h"
 #include "base/result.h"
 #include "wire/store_state.h"
@@ -29,8 +30,8 @@ uint64_t process_start_time(pid_t pid);
 // For the service: a new folder with its subdirectories. Removed by the destructor.
 class NodeFolder {
  public:
-  // Also removes the stale folders in the same place.
-  static Result<NodeFolder> create(const std::filesystem::path& local);
+  // Also removes the stale folders in the same place. `job` is its name; empty: a random one.
+  static Result<NodeFolder> create(const std::filesystem::path& local, const std::string& job = {});
 
   NodeFolder(NodeFolder&& other) noexcept;
   NodeFolder& operator=(NodeFolder&&) = delete;
@@ -44,6 +45,7 @@ class NodeFolder {
 
   // REQUIRES: publish() has succeeded.
   wire::StoreCounters& counters() const { return state_->counters; }
+  ByteView state_bytes() const { return std::as_bytes(std::span(state_, 1)); }
 
  private:
   NodeFolder(std::filesystem::path path, File lock)

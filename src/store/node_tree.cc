@@ -164,7 +164,9 @@ Status NodeTree::write_file(uint32_t index, const std::string& name, BlockCodec&
   Status failed;
   for (const auto& source : sources_) {
     if (!source->has(index)) continue;
-    if (!failed.ok() && options_.on_problem) options_.on_problem(failed.error());
+    // A peer that does not answer has been reported, once.
+    const bool is_news = !failed.ok() && failed.error().code() != Errc::kTimeout;
+    if (is_news && options_.on_problem) options_.on_problem(failed.error());
     constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW;
     ASSIGN_OR_RETURN(File file, open_below(making_, name, kFlags, 0600));
     uint64_t at = 0;

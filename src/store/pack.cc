@@ -47,7 +47,7 @@ Result<PackReader> PackReader::open(const fs::path& path) {
   PackReader reader(std::move(catalogue));
   reader.directory_ = path;
   for (uint32_t i = 0; i < reader.catalogue().partition_count(); ++i) {
-    reader.partitions_.push_back(reader.map_partition(i));
+    reader.partitions_.push_back(reader.map_partition(i, reader.partition_path(i)));
   }
   return reader;
 }
@@ -58,7 +58,7 @@ Result<PackReader> PackReader::open_partition(const fs::path& path) {
                    Catalogue::of_bytes(std::move(bytes)).within(printable(path.string())));
   PackReader reader(std::move(catalogue));
   reader.directory_ = path.parent_path();
-  reader.partitions_.push_back(reader.map_partition(0));
+  reader.partitions_.push_back(reader.map_partition(0, reader.partition_path(0)));
   return reader;
 }
 
@@ -66,9 +66,8 @@ fs::path PackReader::partition_path(uint32_t number) const {
   return directory_ / catalogue_->partition_name(number);
 }
 
-Result<MappedFile> PackReader::map_partition(uint32_t number) const {
+Result<MappedFile> PackReader::map_partition(uint32_t number, const fs::path& path) const {
   const CataloguePartition partition = catalogue_->partition(number);
-  const fs::path path = partition_path(number);
   const std::string shown = printable(path.string());
   if (partition.kind == PartitionKind::kTar) {
     RETURN_IF_ERROR(check_tar(path, partition).within(shown));
@@ -118,10 +117,15 @@ Status PackReader::read(uint32_t index, BlockCodec& codec, MutableByteView out) 
 
 Status PackReader::read_blocks(uint32_t index, BlockCodec& codec,
                                const std::function<Status(ByteView)>& each) const {
-  const CatalogueEntry entry = catalogue_->entry(index);
   ASSIGN_OR_RETURN(const ByteView bytes, packed(index));
+  return decode_blocks(index, bytes, codec, each);
+}
+
+Status PackReader::decode_blocks(uint32_t index, ByteView packed, BlockCodec& codec,
+                                 const std::function<Status(ByteView)>& each) const {
+  const CatalogueEntry entry = catalogue_->entry(index);
   uint32_t found = 0;
-  Status decoded = codec.decode_blocks({entry.codec, entry.shuffle}, bytes, entry.size_bytes,
+  Status decoded = codec.decode_blocks({entry.codec, entry.shuffle}, packed, entry.size_bytes,
                                        [&](ByteView block) {
                                          found = crc32c(block, found);
                                          return each(block);

@@ -47,13 +47,20 @@ class PackReader {
   // Whether the partition is there, and belongs to this pack.
   Status check_partition_file(uint32_t number) const;
 
+  // Maps a copy of a partition, after the same checks as the partition itself.
+  Result<MappedFile> map_partition(uint32_t number, const std::filesystem::path& path) const;
+
+  // The bytes of a file as `packed` has them, in blocks as read_blocks() gives them. `packed` may
+  // come from elsewhere.
+  Status decode_blocks(uint32_t index, ByteView packed, BlockCodec& codec,
+                       const std::function<Status(ByteView block)>& each) const;
+
   // The file of a partition.
   std::filesystem::path partition_path(uint32_t number) const;
 
  private:
   explicit PackReader(Catalogue catalogue) : catalogue_(std::move(catalogue)) {}
   static Result<PackReader> open_partition(const std::filesystem::path& path);
-  Result<MappedFile> map_partition(uint32_t number) const;
 
   std::optional<Catalogue> catalogue_;
   std::filesystem::path directory_;

@@ -68,6 +68,7 @@ class Peers {
 
   Rank own() const { return options_.own; }
   uint32_t size() const { return static_cast<uint32_t>(options_.table.places.size()); }
+  const PeerTable& table() const { return options_.table; }
   std::string name_of(Rank rank) const;  // "node2 (rank 1)"
   bool is_lost(Rank rank) const;
 

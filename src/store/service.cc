@@ -35,6 +35,7 @@ using wire::StoreReply;
 using wire::StoreRequest;
 
 constexpr size_t kThreadsMin = 4;
+constexpr size_t kThreadsMinOnSeveralNodes = 16;  // each may wait for a peer
 constexpr size_t kThreadsMax = 64;
 constexpr uint64_t kLinesMax = 100;  // a damaged partition must not fill the log
 constexpr char kSettingsFile[] = "service.json";
@@ -100,20 +101,22 @@ uint64_t default_capacity(const fs::path& local) {
   return free_bytes / 2;
 }
 
-Result<std::unique_ptr<Service>> Service::start(ServiceOptions options) {
+Result<std::unique_ptr<Service>> Service::start(ServiceOptions options,
+                                                std::optional<PeersOptions> peers) {
   ASSIGN_OR_RETURN(options.root, normal_path(options.root));
   ASSIGN_OR_RETURN(PackReader reader, PackReader::open(options.packs));
-  ASSIGN_OR_RETURN(NodeFolder folder, NodeFolder::create(options.local));
+  ASSIGN_OR_RETURN(NodeFolder folder, NodeFolder::create(options.local, options.job));
   if (options.capacity_bytes == 0) options.capacity_bytes = default_capacity(folder.path());
   std::unique_ptr<Service> service(
       new Service(std::move(options), std::move(reader), std::move(folder)));
-  RETURN_IF_ERROR(service->prepare());
+  RETURN_IF_ERROR(service->prepare(std::move(peers)));
   return service;
 }
 
-Status Service::prepare() {
+Status Service::prepare(std::optional<PeersOptions> peers) {
   RETURN_IF_ERROR(publish_catalogue());
-  RETURN_IF_ERROR(open_sources());
+  RETURN_IF_ERROR(open_sources(std::move(peers)));
+  const uint64_t reserved = held_ != nullptr ? held_->reserved_bytes() : 0;
   const auto note_made = [this](uint64_t size_bytes) {
     add_to_counter(folder_.counters().materialised, 1);
     add_to_counter(folder_.counters().bytes, size_bytes);
@@ -122,13 +125,15 @@ Status Service::prepare() {
       tree_, NodeTree::create(catalogue(), sources_,
                               {.tree = node() / wire::kStoreTreeDirectory,
                                .making = node() / wire::kStoreMakingDirectory,
-                               .capacity_bytes = options_.capacity_bytes,
+                               .capacity_bytes = options_.capacity_bytes - reserved,
                                .on_made = note_made,
                                .on_problem = [this](const Error& e) { report(e.message()); }}));
   RETURN_IF_ERROR(publish_settings());
   RETURN_IF_ERROR(listen());
   // The state is last: clients that find it find everything else, too.
   RETURN_IF_ERROR(publish_state());
+  if (held_ != nullptr) RETURN_IF_ERROR(held_->start());
+  if (peers_ != nullptr) RETURN_IF_ERROR(peers_->start());
   return start_threads();
 }
 
@@ -141,9 +146,8 @@ Status Service::publish_catalogue() const {
   return file.close();
 }
 
-// A partition that is missing is no reason to fail: the origin may have its files.
-Status Service::open_sources() {
-  sources_.push_back(make_pack_members(reader_));
+// In the order in which they are asked.
+Status Service::open_sources(std::optional<PeersOptions> peers) {
   std::error_code error;
   if (options_.origin.empty() && !catalogue().origin().empty()) {
     const fs::path packed(catalogue().origin());
@@ -151,15 +155,74 @@ Status Service::open_sources() {
   } else if (!options_.origin.empty()) {
     ASSIGN_OR_RETURN(options_.origin, normal_path(options_.origin));
   }
-  for (uint32_t i = 0; i < catalogue().partition_count(); ++i) {
-    const Status status = reader_.check_partition_file(i);
-    if (!status.ok() && options_.origin.empty()) return status;
-    if (!status.ok()) report(status.error().message());
+  if (peers) {
+    hold_partitions(*peers);
+    open_peers(*std::move(peers));
   }
+  RETURN_IF_ERROR(check_partitions());
+  sources_.push_back(make_pack_members(reader_));
   if (options_.origin.empty()) return {};
   ASSIGN_OR_RETURN(auto origin, make_origin_members(catalogue(), options_.origin));
-  sources_.push_back(std::move(origin));
+  add_source(std::move(origin), &wire::StoreCounters::origin_files, nullptr);
   return {};
+}
+
+// A partition that is missing is no reason to fail: a replica or the origin may have its files.
+// Those that belong to others may be out of our sight.
+Status Service::check_partitions() {
+  for (uint32_t i = 0; i < catalogue().partition_count(); ++i) {
+    if (held_ != nullptr && !held_->holds(i)) continue;
+    const Status status = reader_.check_partition_file(i);
+    const bool has_others =
+        !options_.origin.empty() || (placement_ && placement_->replica_count() > 1);
+    if (!status.ok() && !has_others) return status;
+    if (!status.ok()) report(status.error().message());
+  }
+  return {};
+}
+
+// Half of the capacity at most: files of all partitions become files of the tree.
+void Service::hold_partitions(const PeersOptions& peers) {
+  const auto size = static_cast<uint32_t>(peers.table.places.size());
+  placement_.emplace(catalogue(), size, options_.replica_count);
+  HeldPartitionsOptions held{.directory = node() / wire::kStorePacksDirectory,
+                             .numbers = {},
+                             .budget_bytes = size > 1 ? options_.capacity_bytes / 2 : 0,
+                             .log = [this](const std::string& line) { report(line); }};
+  for (uint32_t i = 0; i < catalogue().partition_count(); ++i) {
+    if (placement_->holds(peers.own, i)) held.numbers.push_back(i);
+  }
+  held_ = std::make_unique<HeldPartitions>(reader_, std::move(held));
+  sources_.push_back(make_held_members(reader_, *held_));
+}
+
+void Service::open_peers(PeersOptions peers) {
+  peers.log = [this](const std::string& line) { report(line); };
+  peers_ = std::make_unique<Peers>(std::move(peers));
+  peers_->serve(wire::PeerKind::kReadMember, [this](Rank, ByteView question) {
+    return answer_member(reader_, *held_, question);
+  });
+  peers_->serve(wire::PeerKind::kEnd, [this](Rank, ByteView) {
+    if (options_.on_end) options_.on_end();
+    return PeerAnswer();
+  });
+  peers_->serve(wire::PeerKind::kStatus, [this](Rank, ByteView) {
+    return PeerAnswer{.bytes = std::string(text_of(folder_.state_bytes())), .view = {}};
+  });
+  for (uint32_t i = 0; i < placement_->replica_count(); ++i) {
+    add_source(make_peer_members({reader_, *placement_, *peers_, i}),
+               &wire::StoreCounters::peer_files, &wire::StoreCounters::peer_bytes);
+  }
+}
+
+void Service::add_source(std::unique_ptr<MemberSource> source,
+                         uint64_t wire::StoreCounters::* files,
+                         uint64_t wire::StoreCounters::* bytes) {
+  sources_.push_back(make_counted_members(std::move(source), [this, files, bytes](uint32_t index) {
+    wire::StoreCounters& counters = folder_.counters();
+    add_to_counter(counters.*files, 1);
+    if (bytes != nullptr) add_to_counter(counters.*bytes, catalogue().entry(index).size_bytes);
+  }));
 }
 
 Status Service::listen() {
@@ -183,6 +246,10 @@ Status Service::listen() {
 }
 
 Status Service::publish_settings() const {
+  if (peers_ != nullptr) {
+    RETURN_IF_ERROR(write_file_atomically(node() / wire::kStorePeersFile,
+                                          bytes_of(table_text(peers_->table())), 0600));
+  }
   JsonWriter json;
   json.begin_object();
   json.field("packs", options_.packs.string());
@@ -221,9 +288,11 @@ Status Service::start_threads() {
       ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, listener_.fd(), &client) != 0) {
     return fail_os(errno, "cannot wait for requests");
   }
-  const size_t count = options_.thread_count != 0
-                           ? options_.thread_count
-                           : std::clamp(2 * usable_cpu_count(), kThreadsMin, kThreadsMax);
+  const size_t count =
+      options_.thread_count != 0
+          ? options_.thread_count
+          : std::clamp(2 * usable_cpu_count(),
+                       peers_ != nullptr ? kThreadsMinOnSeveralNodes : kThreadsMin, kThreadsMax);
   for (size_t i = 0; i < count; ++i) {
     auto thread = start_thread(fmt::format("store {}", i), [this] { work(); });
     if (thread.ok()) {
@@ -238,6 +307,7 @@ Status Service::start_threads() {
 Service::~Service() {
   if (stopper_.is_open()) ::eventfd_write(stopper_.fd(), 1);
   for (std::thread& thread : threads_) thread.join();
+  peers_.reset();  // their questions are answered from everything else
 }
 
 // Threads take events from one epoll. A connection is one-shot: one thread takes one request, arms

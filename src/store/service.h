@@ -4,6 +4,10 @@
 // writes files into its tree when a client asks for them over the socket. Each of its threads takes
 // requests and does their work; many are in flight. Clients of other users are refused.
 //
+// On several nodes, the services of a job know each other (peers.h). Each holds some partitions
+// (placement.h), and asks the others for the rest. One that is lost is replaced by a replica, the
+// pack, or the origin; the others go on.
+//
 // The destructor removes the folder. If the process is killed, the next service of the user does.
 #pragma once
 
@@ -13,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -24,6 +29,8 @@
 #include "store/node_folder.h"
 #include "store/node_tree.h"
 #include "store/pack.h"
+#include "store/peers.h"
+#include "store/placement.h"
 
 namespace millrace::store {
 
@@ -34,6 +41,9 @@ struct ServiceOptions {
   uint64_t capacity_bytes = 0;   // 0: what default_capacity() says
   std::filesystem::path origin;  // empty: the directory that was packed, if it is there
   size_t thread_count = 0;       // 0: twice the CPUs, because threads also wait for storage
+  std::string job;               // the name of the folder; empty: a new one
+  uint32_t replica_count = 1;    // how many nodes hold a partition
+  std::function<void()> on_end;  // a peer asks this service to end; called by any thread
   // Problems, one line each; called by any thread, one at a time. May be empty.
   std::function<void(const std::string& line)> log;
 };
@@ -52,8 +62,10 @@ uint64_t default_capacity(const std::filesystem::path& local);
 
 class Service {
  public:
-  // On return, the folder is complete and requests are answered.
-  static Result<std::unique_ptr<Service>> start(ServiceOptions options);
+  // On return, the folder is complete and requests are answered. `peers` are the services of the
+  // other nodes; their log is set here.
+  static Result<std::unique_ptr<Service>> start(ServiceOptions options,
+                                                std::optional<PeersOptions> peers = std::nullopt);
 
   ~Service();
   Service(const Service&) = delete;
@@ -64,6 +76,7 @@ class Service {
   uint64_t capacity_bytes() const { return options_.capacity_bytes; }
   uint64_t used_bytes() const { return tree_->used_bytes(); }
   const wire::StoreCounters& counters() const { return folder_.counters(); }
+  Peers* peers() const { return peers_.get(); }  // null on one node
 
  private:
   // A client. Kept alive by the service while it is open, and by each request in the works.
@@ -75,9 +88,14 @@ class Service {
   Service(ServiceOptions options, PackReader reader, NodeFolder folder)
       : options_(std::move(options)), reader_(std::move(reader)), folder_(std::move(folder)) {}
 
-  Status prepare();
+  Status prepare(std::optional<PeersOptions> peers);
   Status publish_catalogue() const;
-  Status open_sources();
+  Status open_sources(std::optional<PeersOptions> peers);
+  Status check_partitions();
+  void hold_partitions(const PeersOptions& peers);
+  void open_peers(PeersOptions peers);
+  void add_source(std::unique_ptr<MemberSource> source, uint64_t wire::StoreCounters::* files,
+                  uint64_t wire::StoreCounters::* bytes);
   Status listen();
   Status publish_settings() const;
   Status publish_state();
@@ -93,6 +111,9 @@ class Service {
   ServiceOptions options_;
   PackReader reader_;
   NodeFolder folder_;
+  std::optional<Placement> placement_;    // on several nodes
+  std::unique_ptr<HeldPartitions> held_;  // the same
+  std::unique_ptr<Peers> peers_;          // the same
   MemberSources sources_;
   std::unique_ptr<NodeTree> tree_;
   File listener_;

@@ -7,9 +7,11 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <functional>
 
 #include "base/file.h"
 #include "base/result.h"
+#include "store/peer_table.h"
 #include "store/service.h"
 
 namespace millrace::store {
@@ -31,6 +33,34 @@ struct StartedService {
 
 // On return, the service answers requests. REQUIRES: this process has one thread
 Result<StartedService> start_service_process(ServiceProcessOptions options);
+
+// ---- a service that is one of several, on as many nodes ----
+//
+// The process that starts it, the rank, is only needed to find the others and to pass on what the
+// service logs. Launchers end all ranks when one of them or its host dies; but the other services
+// must go on. So a service whose rank was killed stays as long as programs of its node use it.
+
+struct RankService {
+  pid_t pid = 0;
+  std::filesystem::path node;
+  File lines;  // what it logs; at its end, it has ended
+};
+
+// Exchanges the place of this service for the table of all, and this rank.
+struct Membership {
+  PeerTable table;
+  Rank own = comm::kFirstRank;
+};
+using ExchangePlaces = std::function<Result<Membership>(const std::string& own_place)>;
+
+// The process is forked before `exchange` is called, which may start threads.
+Result<RankService> start_rank_service(ServiceProcessOptions options,
+                                       const ExchangePlaces& exchange);
+
+// Passes the lines on to standard error until the service ends. When this process shall end
+// (SIGTERM, SIGINT, SIGHUP), so does the service, unless programs use it. Returns its wait status,
+// or 0 if it stays.
+int attend_rank_service(const RankService& service);
 
 // A descriptor that is readable when the process has ended; closed if it has already.
 File watch_process(pid_t pid);

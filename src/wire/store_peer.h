@@ -27,6 +27,7 @@ enum class PeerKind : uint16_t {
   kPing = 4,        // answered with nothing
   kEnd = 5,         // end the service
   kReadMember = 6,  // a PeerReadMember; the answer is packed bytes of a file
+  kStatus = 7,      // answered with the StoreState
 };
 
 struct PeerGreeting {

@@ -23,6 +23,8 @@ inline constexpr char kStoreStateFile[] = "state";
 inline constexpr char kStoreSocketFile[] = "socket";
 inline constexpr char kStoreTreeDirectory[] = "tree";
 inline constexpr char kStoreMakingDirectory[] = "making";
+inline constexpr char kStorePacksDirectory[] = "packs";  // copies of the node's partitions
+inline constexpr char kStorePeersFile[] = "peers";       // the services of the job, and its key
 
 // The environment of a job.
 inline constexpr char kStoreVariable[] = "MILLRACE_STORE";  // the directory of the node
@@ -36,8 +38,11 @@ struct StoreCounters {
   uint64_t fallbacks;     // opens that went to the origin
   uint64_t errors;        // opens that failed with EIO, and files that could not be made
   uint64_t bytes;         // of the materialised files
+  uint64_t peer_files;    // of those, files that came from other nodes
+  uint64_t peer_bytes;    // of these
+  uint64_t origin_files;  // files that the service had to take from the origin
 };
-static_assert(sizeof(StoreCounters) == 40);
+static_assert(sizeof(StoreCounters) == 64);
 
 struct StoreState {
   uint64_t magic;    // kStoreStateMagic
@@ -49,7 +54,7 @@ struct StoreState {
   char origin[kStorePathBytes];  // the same files on the shared file system; empty: none
   StoreCounters counters;
 };
-static_assert(sizeof(StoreState) == 8264);
+static_assert(sizeof(StoreState) == 8288);
 static_assert(offsetof(StoreState, root) == 32);
 static_assert(offsetof(StoreState, counters) == 8224);
 static_assert(std::is_trivially_copyable_v<StoreState>);

@@ -1,0 +1,147 @@
+#include "store/service_group.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+
+namespace millrace::store {
+namespace {
+
+constexpr char kGroupStarted = 'S';
+constexpr char kGroupFailed = 'F';
+constexpr std::chrono::seconds kLauncherPatience{20};
+
+struct Launched {
+  pid_t pid = 0;
+  File output;
+};
+
+[[noreturn]] void become_launcher(const ServiceGroupOptions& options, int output) {
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(output, STDOUT_FILENO);
+  std::vector<char*> words;
+  for (const std::string& word : options.command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  std::vector<char*> entries;
+  for (const std::string& one : options.environment) {
+    entries.push_back(const_cast<char*>(one.c_str()));
+  }
+  entries.push_back(nullptr);
+  ::execvpe(words[0], words.data(), entries.data());
+  ::_exit(127);
+}
+
+Result<Launched> launch_ranks(const ServiceGroupOptions& options) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot create a pipe");
+  Launched launched{.pid = 0, .output = File(ends[0])};
+  const File writing(ends[1]);
+  launched.pid = ::fork();
+  if (launched.pid < 0) return fail_os(errno, "cannot start a process");
+  if (launched.pid == 0) become_launcher(options, writing.fd());
+  return launched;
+}
+
+// Returns whether the services are ready; if not, the launcher has closed its output.
+bool wait_until_ready(const File& output) {
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t size = ::read(output.fd(), buffer, sizeof(buffer));
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return false;
+    text.append(buffer, static_cast<size_t>(size));
+    if (text.find(kGroupReady) != std::string::npos) return true;
+  }
+}
+
+// Until the launcher ends, or it shall end.
+void keep_group(const Launched& launched, const File& signals, const File& watched) {
+  const File launcher = watch_process(launched.pid);
+  pollfd events[] = {{.fd = launcher.fd(), .events = POLLIN, .revents = 0},
+                     {.fd = signals.fd(), .events = POLLIN, .revents = 0},
+                     {.fd = watched.fd(), .events = POLLIN, .revents = 0}};
+  while (::poll(events, std::size(events), -1) < 0 && errno == EINTR) {
+  }
+  if (events[0].revents == 0) {
+    ::kill(launched.pid, SIGTERM);
+    pollfd end{.fd = launcher.fd(), .events = POLLIN, .revents = 0};
+    const auto patience = std::chrono::milliseconds(kLauncherPatience).count();
+    if (::poll(&end, 1, static_cast<int>(patience)) == 0) ::kill(launched.pid, SIGKILL);
+  }
+  int status = 0;
+  ::waitpid(launched.pid, &status, 0);
+}
+
+void report(const File& reports, char kind, const std::string& text) {
+  const std::string message = kind + text;
+  static_cast<void>(!::write(reports.fd(), message.data(), message.size()));
+}
+
+int run_keeper(const ServiceGroupOptions& options, File reports) {
+  ::setsid();
+  sigset_t ending;
+  sigemptyset(&ending);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ending, signal);
+  ::sigprocmask(SIG_BLOCK, &ending, nullptr);
+  const File signals(::signalfd(-1, &ending, SFD_CLOEXEC));
+  const auto launched = launch_ranks(options);
+  if (!launched.ok()) {
+    report(reports, kGroupFailed, launched.error().message());
+    return 1;
+  }
+  if (!wait_until_ready(launched->output)) {
+    int status = 0;
+    ::waitpid(launched->pid, &status, 0);
+    report(reports, kGroupFailed,
+           fmt::format("the services could not be started: {} ended with {}", options.command[0],
+                       WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
+                                         : fmt::format("signal {}", WTERMSIG(status))));
+    return 1;
+  }
+  report(reports, kGroupStarted, "");
+  static_cast<void>(reports.close());
+  ::close(STDOUT_FILENO);  // whoever reads the output of `up` sees its end
+  keep_group(*launched, signals, options.watched);
+  return 0;
+}
+
+}  // namespace
+
+Result<StartedService> start_service_group(ServiceGroupOptions options) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot create a pipe");
+  File reading(ends[0]);
+  File writing(ends[1]);
+  const pid_t keeper = ::fork();
+  if (keeper < 0) return fail_os(errno, "cannot start a process");
+  if (keeper == 0) {
+    static_cast<void>(reading.close());
+    ::_exit(run_keeper(options, std::move(writing)));
+  }
+  static_cast<void>(writing.close());
+  std::string report;
+  char buffer[4096];
+  for (ssize_t size = 0; (size = ::read(reading.fd(), buffer, sizeof(buffer))) > 0;) {
+    report.append(buffer, static_cast<size_t>(size));
+  }
+  if (report.starts_with(kGroupStarted)) {
+    return StartedService{.pid = keeper, .node = std::move(options.node)};
+  }
+  ::waitpid(keeper, nullptr, 0);
+  return fail(Errc::kIo, "{}",
+              report.empty() ? "the services could not be started" : report.substr(1));
+}
+
+}  // namespace millrace::store

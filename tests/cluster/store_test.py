@@ -1,0 +1,250 @@
+"""The store on several hosts: files from the disks of other hosts under unmodified programs, and the failure of a service, a
+link or a host."""
+
+import json
+import os
+import random
+import re
+import subprocess
+import time
+import unittest
+from pathlib import Path
+from typing import Optional
+
+import hosts as cluster
+from hosts import LOGIN, NETWORK, Hosts
+
+BUILD = Path(os.environ["MILLRACE_BUILD"])
+MILLRACE = str(BUILD / "bin" / "millrace")
+ROOT = "/data/set"
+SUMS = f"cd {ROOT} && find . -type f | sort | xargs md5sum"
+
+# Reads all files in a random order again and again, and writes what is wrong. Ends when STOP exists.
+READER = """
+import hashlib, os, random, sys
+root, sums, stop, report = sys.argv[1:]
+wanted = dict(reversed(line.split(maxsplit=1)) for line in open(sums).read().splitlines())
+names = list(wanted)
+wrong = []
+errors = set()
+rounds = 0
+open(report + ".started", "w").close()
+while rounds < 2 or not os.path.exists(stop):
+    random.shuffle(names)
+    for name in names:
+        try:
+            with open(os.path.join(root, name), "rb") as file:
+                if hashlib.md5(file.read()).hexdigest() != wanted[name]:
+                    wrong.append(name)
+        except OSError as error:
+            errors.add(error.errno)
+    rounds += 1
+with open(report, "w") as file:
+    file.write(f"{rounds} rounds, wrong {wrong}, errors {sorted(errors)}\\n")
+"""
+
+
+def make_source(folder: Path) -> None:
+    generator = random.Random(7)
+    for index in range(120):
+        path = folder / f"class{index % 5}" / f"{index:04}.bin"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(generator.randbytes(generator.choice((0, 10, 5000, 130_000))))
+    (folder / "words.txt").write_text("one and two and three\n" * 200_000)
+    (folder / "long.bin").write_bytes(generator.randbytes((3 << 20) + 11))
+    (folder / "val").mkdir()
+    (folder / "val" / "every.bin").write_bytes(generator.randbytes(9000))
+    (folder / "link").symlink_to("words.txt")
+
+
+class StoreTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.hosts = cluster.begin(cls, Hosts(3))
+        cls.shared = cls.hosts.shared
+        cls.source = cls.shared / "source"
+        make_source(cls.source)
+        cls.sums = subprocess.run(["sh", "-c", SUMS.replace(ROOT, str(cls.source))], capture_output=True, text=True,
+                                  check=True).stdout
+        (cls.shared / "sums").write_text(cls.sums)
+        (cls.shared / "reader.py").write_text(READER)
+        for partitions in (1, 4, 7):
+            done = cls.hosts.run("node1", MILLRACE, "store", "pack", str(cls.source), "-o", f"packs{partitions}",
+                                 "--partitions", str(partitions), "--broadcast", "val/**")
+            assert done.returncode == 0, done.stderr
+
+    def setUp(self):
+        self.folder = self.shared / self._testMethodName
+        self.folder.mkdir()
+        for name in self.hosts.names:
+            if not (self.hosts.folder / "pids" / name).exists():
+                self.hosts.start(name)
+            self.hosts.reconnect(name)
+
+    def environment(self, **more: str) -> list[str]:
+        mca = {"plm": "rsh", "plm_rsh_agent": str(self.hosts.folder / "rsh"), "oob_tcp_if_include": NETWORK,
+               "btl_tcp_if_include": NETWORK, "btl": "self,vader,tcp", "pml": "ob1", "mpi_yield_when_idle": "1"}
+        variables = {"MILLRACE_STORE_PEER_DEADLINE_MS": "2000", **more}
+        return [*(f"OMPI_MCA_{name}={value}" for name, value in mca.items()),
+                *(f"{name}={value}" for name, value in variables.items()), "OMPI_ALLOW_RUN_AS_ROOT=1",
+                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
+
+    def store(self, action: str, *arguments: str, partitions: int = 4, origin: Optional[str] = None) -> list[str]:
+        return [*self.environment(), MILLRACE, "store", action, "--packs", str(self.shared / f"packs{partitions}"), "--at", ROOT,
+                "--hosts", ",".join(self.hosts.names), *(("--origin", origin) if origin else ()), *arguments]
+
+    def on_all(self, *command: str) -> list[str]:
+        """A command line for each host, run by mpirun, which the store has to get through."""
+        return ["mpirun", "--map-by", "ppr:1:node", "--bind-to", "none", "--host", ",".join(self.hosts.names), *command]
+
+    def check_nothing_left(self) -> None:
+        def folders() -> list[str]:
+            return [line for name in self.hosts.names
+                    for line in self.hosts.run(name, "sh", "-c", "ls -d /dev/shm/millrace-store-0/*").stdout.split()]
+        cluster.wait_until(lambda: not folders(), "the services to end")
+
+    # ---- everything works ---------------------------------------------------------------------------------
+
+    def check_identical(self, partitions: int, *arguments: str) -> None:
+        """All files are the same on every host, and programs are not changed."""
+        script = self.folder / "sums.sh"
+        script.write_text(f"({SUMS}) > {self.folder}/$(hostname).sums; ls -lR {ROOT} > {self.folder}/$(hostname).list\n")
+        done = self.hosts.run(LOGIN, *self.store("run", *arguments, "--", *self.on_all("sh", str(script)),
+                                                 partitions=partitions))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in self.hosts.names:
+            self.assertEqual((self.folder / f"{name}.sums").read_text(), self.sums, name)
+        self.assertEqual(len({(self.folder / f"{name}.list").read_text() for name in self.hosts.names}), 1)
+        self.assertNotIn("millrace: ", done.stderr)
+        self.check_nothing_left()
+
+    def test_four_partitions_on_three_hosts(self):
+        self.check_identical(4)
+
+    def test_one_partition_on_three_hosts(self):
+        self.check_identical(1)
+
+    def test_seven_partitions_with_replicas(self):
+        self.check_identical(7, "--replicas", "2")
+
+    def test_the_exit_code_is_that_of_the_command(self):
+        done = self.hosts.run(LOGIN, *self.store("run", "--", "sh", "-c", "exit 7"))
+        self.assertEqual(done.returncode, 7, done.stderr)
+        self.check_nothing_left()
+
+    def test_a_wrong_pack_is_reported_once(self):
+        done = self.hosts.run(LOGIN, *self.store("run", "--", "true", partitions=5))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stderr.count("no such pack"), 1, done.stderr)
+
+    def test_up_status_and_down_in_steps(self):
+        script = f"""
+set -e
+eval "$({' '.join(['env', *self.store('up')])})"
+ls {ROOT}/class1 >/dev/null
+cat {ROOT}/words.txt {ROOT}/class*/* >/dev/null
+unset LD_PRELOAD
+{MILLRACE} store status --json
+{MILLRACE} store down
+"""
+        done = self.hosts.run("node2", "setsid", "--wait", "sh", "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        status = json.loads(done.stdout)["stores"][0]
+        self.assertEqual([node["name"] for node in status["nodes"]], [f"node{i + 1} (rank {i})" for i in range(3)])
+        self.assertTrue(all(node["answers"] for node in status["nodes"]))
+        self.assertGreater(status["from_peers"], 40)
+        self.assertEqual(status["from_origin"], 0)
+        self.check_nothing_left()
+
+    # ---- something fails ------------------------------------------------------------------------------
+
+    def start_readers(self, *arguments: str, origin: Optional[str] = None) -> None:
+        """Starts services, and programs on all hosts that read until `self.folder/stop` exists. The programs are not started
+        by mpirun, because it would end them all with the first one."""
+        job = f"{random.getrandbits(64):016x}"
+        self.node = f"/dev/shm/millrace-store-0/{job}"
+        self.log = cluster.begin(self, open(self.folder / "log", "wb"))
+        # Not on a host that fails.
+        up = subprocess.Popen(self.hosts.command(LOGIN, *self.store(
+            "run", "--job", job, *arguments, "--", "sh", "-c",
+            f"touch {self.folder}/ready; while [ ! -e {self.folder}/stop ]; do sleep 0.05; done", origin=origin)),
+            stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        self.addCleanup(up.wait)
+        self.addCleanup(self.stop)
+        self.up = up
+        cluster.wait_until(lambda: (self.folder / "ready").exists() or up.poll() is not None, "the services")
+        self.assertIsNone(up.poll(), (self.folder / "log").read_text())
+        self.readers = {name: self.start_reader(name) for name in self.hosts.names}
+        for name in self.hosts.names:
+            cluster.wait_until(lambda: (self.folder / f"{name}.started").exists(), f"the reader of {name}")
+
+    def start_reader(self, name: str) -> subprocess.Popen:
+        reader = subprocess.Popen(self.hosts.command(
+            name, f"MILLRACE_STORE={self.node}", f"LD_PRELOAD={BUILD / 'lib' / 'libmillrace_store.so'}", "/usr/bin/python3",
+            "reader.py", ROOT, "sums", str(self.folder / "stop"), str(self.folder / name)),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.log)
+        self.addCleanup(reader.wait)
+        return reader
+
+    def stop(self) -> None:
+        (self.folder / "stop").touch()
+
+    def service_pid(self, name: str) -> str:
+        """Of the service, on its host."""
+        state = self.hosts.run(name, "sh", "-c", f"od -An -tu4 -j12 -N4 {self.node}/state").stdout
+        return state.strip()
+
+    def check_reports(self, *names: str, errors: str = "[]") -> None:
+        self.stop()
+        for name in names:
+            self.assertEqual(self.readers[name].wait(timeout=cluster.PATIENCE_S), 0, name)
+            report = (self.folder / name).read_text()
+            self.assertRegex(report, rf"^\d+ rounds, wrong \[\], errors {re.escape(errors)}$", (name, self.text()))
+
+    def text(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def test_a_killed_service_is_replaced_by_its_replica(self):
+        self.start_readers("--replicas", "2", origin=str(self.source))
+        self.hosts.run("node2", "kill", "-9", self.service_pid("node2"))
+        time.sleep(1)
+        self.check_reports(*self.hosts.names)
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0, self.text())
+        self.assertIn("the service of node2 was killed by signal 9", self.text())
+
+    def test_a_killed_service_without_a_replica(self):
+        self.start_readers(origin=str(self.source))
+        self.hosts.run("node3", "kill", "-9", self.service_pid("node3"))
+        time.sleep(1)
+        self.check_reports(*self.hosts.names)
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0, self.text())
+
+    def test_a_host_behind_a_cut_cable(self):
+        self.start_readers(origin=str(self.source))
+        self.hosts.cut("node3")
+        time.sleep(5)
+        self.check_reports(*self.hosts.names)
+
+    def test_a_host_that_loses_power(self):
+        self.start_readers(origin=str(self.source))
+        self.hosts.kill("node2")
+        time.sleep(5)
+        self.check_reports("node1", "node3")
+
+    def test_a_rank_that_is_killed_does_not_end_the_services(self):
+        self.start_readers(origin=str(self.source))
+        ranks = self.hosts.run("node1", "pgrep", "-f", "store up").stdout.split()
+        service = self.service_pid("node1")
+        others = {name: self.service_pid(name) for name in ("node2", "node3")}
+        for rank in ranks:
+            if rank != service:
+                self.hosts.run("node1", "kill", "-9", rank)
+        time.sleep(4)
+        for name, pid in others.items():
+            self.assertEqual(self.hosts.run(name, "kill", "-0", pid).returncode, 0, (name, self.text()))
+        self.check_reports(*self.hosts.names)
+        self.check_nothing_left()
+
+
+if __name__ == "__main__":
+    cluster.run_tests()
