@@ -125,6 +125,16 @@ class SlurmTest(unittest.TestCase):
         printed = self.submit("report.sbatch", "--json", str(trace))
         self.assertEqual(json.loads(printed), json.loads(self.millrace("report", "--json", str(trace))))
 
+    def test_store(self):
+        self.millrace("store", "pack", str(self.shared / "train"), "-o", str(self.shared / "packs"), "--partitions", "4")
+        sums = "cd {} && find . -type f | sort | xargs md5sum"
+        script = self.shared / "sums.sh"
+        script.write_text(f"({sums.format('/data/train')}) > {self.shared}/sums-$SLURM_PROCID\n")
+        self.submit("store.sbatch", str(self.shared / "packs"), "/data/train", "sh", str(script))
+        wanted = self.slurm.run("sh", "-c", sums.format(self.shared / "train")).stdout
+        for rank in range(RANKS):
+            self.assertEqual((self.shared / f"sums-{rank}").read_text(), wanted)
+
     def test_loader_continues_where_it_ended(self):
         state = self.shared / "state.json"
         arguments = (str(self.shared / "train"), "--state", str(state), "--epochs")
