@@ -95,9 +95,10 @@ std::vector<std::string> job_environment(const fs::path& node, const fs::path& l
   const std::string variable = fmt::format("{}=", wire::kStoreVariable);
   const auto forwarded =
       forwarded_variables({.node = node.string(), .preload = preload_with(library)});
-  // Where there is no service, such as on a login node, the command is a launcher, and would warn.
+  // Where there is no service, such as on a login node, the command is an mpirun, and would warn.
+  // srun has no list of variables, and passes on its own.
   std::error_code error;
-  const bool is_here = fs::exists(node, error);
+  const bool is_here = fs::exists(node, error) || std::getenv("SLURM_JOB_ID") != nullptr;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const bool is_ours = text.starts_with("LD_PRELOAD=") || text.starts_with(variable);
