@@ -138,16 +138,17 @@ class StoreTest(unittest.TestCase):
         self.assertEqual(done.stderr.count("no such pack"), 1, done.stderr)
 
     def test_up_status_and_down_in_steps(self):
+        rsh = self.hosts.folder / "rsh"
         script = f"""
 set -e
 eval "$({' '.join(['env', *self.store('up')])})"
-ls {ROOT}/class1 >/dev/null
-cat {ROOT}/words.txt {ROOT}/class*/* >/dev/null
-unset LD_PRELOAD
-{MILLRACE} store status --json
-{MILLRACE} store down
+store="MILLRACE_STORE=$MILLRACE_STORE" preload="LD_PRELOAD=$LD_PRELOAD"
+unset LD_PRELOAD MILLRACE_STORE
+{rsh} node2 "$store $preload sh -c 'ls {ROOT}/class1; cat {ROOT}/words.txt {ROOT}/class*/*' >/dev/null"
+{rsh} node2 "$store {MILLRACE} store status --json"
+{rsh} node2 "$store {MILLRACE} store down"
 """
-        done = self.hosts.run("node2", "setsid", "--wait", "sh", "-c", script)
+        done = self.hosts.run(LOGIN, "setsid", "--wait", "sh", "-c", script)
         self.assertEqual(done.returncode, 0, done.stderr)
         status = json.loads(done.stdout)["stores"][0]
         self.assertEqual([node["name"] for node in status["nodes"]], [f"node{i + 1} (rank {i})" for i in range(3)])
