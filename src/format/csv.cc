@@ -39,6 +39,7 @@ bool are_names(const std::vector<std::string>& names) {
 // The first names, for errors.
 std::string listed(const CsvColumns& columns) {
   constexpr size_t kShown = 6;
+  if (columns.are_ragged) return "columns of numbers without names";
   if (!columns.has_header) return fmt::format("{} columns without names", columns.names.size());
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(kShown, columns.names.size()); ++i) {
@@ -59,7 +60,12 @@ class LearnedColumns {
     const std::lock_guard lock(mutex_);
     if (!states_.empty()) {
       const CsvColumns& known = states_.back();
-      if (known.has_header != columns.has_header || known.names != columns.names) {
+      make_ragged(known, columns);
+      if (columns.are_ragged) {
+        return columns == known ? Status() : replace(std::move(columns));
+      }
+      if (known.are_ragged || known.has_header != columns.has_header ||
+          known.names != columns.names) {
         return fail(Errc::kInvalidArgument,
                     "has {}, but another file has {}; open files with the same columns, and say "
                     "whether their first row is a header",
@@ -70,12 +76,26 @@ class LearnedColumns {
       }
       if (columns == known) return {};
     }
+    return replace(std::move(columns));
+  }
+
+ private:
+  // Rows of numbers whose lengths differ become one kind of cell, in any number.
+  static void make_ragged(const CsvColumns& known, CsvColumns& columns) {
+    if (!known.is_array() || !columns.is_array()) return;
+    if (!known.are_ragged && known.kinds.size() == columns.kinds.size()) return;
+    columns.kinds = {
+        std::max(*std::ranges::max_element(known.kinds), *std::ranges::max_element(columns.kinds))};
+    columns.names = {"0"};
+    columns.are_ragged = true;
+  }
+
+  Status replace(CsvColumns columns) {
     states_.push_back(std::move(columns));
     latest_.store(&states_.back(), std::memory_order_release);
     return {};
   }
 
- private:
   std::mutex mutex_;
   std::deque<CsvColumns> states_;  // a deque, because its elements do not move
   std::atomic<const CsvColumns*> latest_ = nullptr;
@@ -241,7 +261,10 @@ class Csv final : public Format {
 
   Status split_row(std::string_view row, const CsvColumns& columns, SampleFields& fields) const {
     if (!columns.is_array()) return split_columns(row, columns, fields);
-    const size_t count = columns.kinds.size();
+    // Numbers are not in quotes, so that a delimiter is one.
+    const size_t count = columns.are_ragged
+                             ? static_cast<size_t>(std::ranges::count(row, delimiter_)) + 1
+                             : columns.kinds.size();
     if (std::ranges::all_of(columns.kinds,
                             [](CellKind kind) { return kind == CellKind::kInteger; })) {
       return read_array<int64_t>(row, delimiter_, count, fields, ElementType::kI64);

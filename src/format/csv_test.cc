@@ -140,6 +140,23 @@ TEST_F(CsvTest, AColumnHasTheTypeThatFitsAllFiles) {
   EXPECT_THAT(other.error().message(), HasSubstr("but another file has 2 columns"));
 }
 
+TEST_F(CsvTest, RowsOfNumbersMayBeLongerInAnotherFile) {
+  put(*engine_, "1.csv", "1,2\n3,4\n");
+  put(*engine_, "2.csv", "5,6,7\n");
+  put(*engine_, "3.csv", "0.5\n");
+  EXPECT_THAT(*read_files({"1.csv", "2.csv"}),
+              ElementsAre("data=int64[2] 1 2", "data=int64[2] 3 4", "data=int64[3] 5 6 7"));
+  EXPECT_THAT(*read_files({"2.csv", "1.csv", "3.csv"}),
+              ElementsAre("data=float32[3] 5 6 7", "data=float32[2] 1 2", "data=float32[2] 3 4",
+                          "data=float32[1] 0.5"));
+  put(*engine_, "4.csv", "x\n");
+  const auto with_text = read_files({"1.csv", "2.csv", "4.csv"}, {.header = HeaderRow::kNo});
+  ASSERT_FALSE(with_text.ok());
+  EXPECT_THAT(with_text.error().message(),
+              HasSubstr("4.csv: has 1 columns without names, but another file has columns of "
+                        "numbers without names"));
+}
+
 TEST_F(CsvTest, DamageIsNamed) {
   EXPECT_EQ(refusal("1,2\n3\n"), "a.csv: row 2 at byte 4: has 1 cells, but the first row has 2");
   EXPECT_THAT(refusal("a,b\n\"x,1\n"), HasSubstr("row 2 at byte 4: a quote is not closed"));
