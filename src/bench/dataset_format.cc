@@ -136,7 +136,9 @@ Result<std::unique_ptr<format::Format>> open_dataset_format(const DatasetConfig&
     if (column.is_read) options.columns.push_back(column.name);
   }
   if (dataset.compression == "none") return format::open_format(dataset.format, options);
-  if (gzip && (dataset.format == "hdf5" || dataset.format == "parquet")) {
+  const bool is_of_parquet =
+      gzip || dataset.compression == "snappy" || dataset.compression == "zstd";
+  if ((gzip && dataset.format == "hdf5") || (is_of_parquet && dataset.format == "parquet")) {
     return format::open_format(dataset.format, options);
   }
   if (dataset.compression == "zip" && dataset.format == "npz") return format::open_format("npz");

@@ -3,7 +3,8 @@
 // Formats whose files can be written from start to end are streamed (streamed_file.cc): npz, npy,
 // tfrecord, raw, indexed_binary, synthetic. Their length is known beforehand. HDF5 files of equal
 // shapes are written around the outline that libhdf5 made (hdf5_file.h). Images are encoded, or put
-// together from encoded parts (image_file.cc). All others go sample by sample through their
+// together from encoded parts (image_file.cc). Pages of Parquet are made in place
+// (parquet_file.cc), and need memory for a page. All others go sample by sample through their
 // format's writer (format_file.cc), and need memory for a sample.
 #pragma once
 
@@ -68,7 +69,7 @@ std::optional<uint64_t> known_file_bytes(const DatasetPlan& plan, FileId file);
 // Including the files beside it; a guess if the length is not known.
 uint64_t estimated_file_bytes(const DatasetPlan& plan, FileId file);
 
-// ---- the four ways ----
+// ---- the five ways ----
 
 bool is_streamed(const DatasetConfig& dataset);
 // Streamed, but the length of a file is not known before it is written.
@@ -84,6 +85,9 @@ std::string image_identity(const DatasetConfig& dataset, FileId file);
 
 // REQUIRES: the plan has an outline.
 Status write_hdf5_file(const FileJob& job);
+
+// Of parquet.
+Status write_parquet_file(const FileJob& job);
 
 Status write_file_by_format(const FileJob& job);
 

@@ -102,6 +102,7 @@ Status write_file_by_format(const FileJob& job) {
 
 Status write_dataset_file(const FileJob& job) {
   if (job.plan.hdf5_outline) return write_hdf5_file(job);
+  if (job.plan.dataset().format == "parquet") return write_parquet_file(job);
   if (job.plan.format != nullptr) return write_file_by_format(job);
   return is_image(job.plan.dataset()) ? write_image_file(job) : write_streamed_file(job);
 }

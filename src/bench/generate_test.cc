@@ -110,6 +110,15 @@ TEST_P(GenerateFormats, OfFloatsAreVerifiedToo) {
   EXPECT_EQ(problem_of(verify_dataset(made, Split::kTrain)), "");
 }
 
+TEST_P(GenerateFormats, OfDifferentLengthsAreVerifiedToo) {
+  if (GetParam().format == "raw") return;  // its records have one length
+  Workload made = workload(GetParam().format, 4, GetParam().samples);
+  made.dataset.record_length_bytes_stdev = 30'000;
+  const auto report = run(made);
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  EXPECT_EQ(problem_of(verify_dataset(made, Split::kTrain)), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GenerateFormats,
                          testing::Values(FormatCase{"npz", 1}, FormatCase{"npz", 3},
                                          FormatCase{"npz", 70}, FormatCase{"parquet", 3},

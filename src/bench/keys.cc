@@ -97,8 +97,9 @@ const Key kKeys[] = {
      "tfrecord hdf5 csv tsv json jsonl npz npy jpeg png indexed_binary mmap_indexed_binary parquet "
      "megatron raw synthetic"},
     {"dataset.compression", [](Workload& w) { return &w.dataset.compression; },
-     "`gzip`: of tfrecord, csv, tsv, hdf5 and parquet files; `zip`: of npz files. Others are refused.",
-     kPlain, "none gzip lzf bz2 zip xz"},
+     "`gzip`: of tfrecord, csv, tsv, hdf5 and parquet files; `snappy` and `zstd`: of parquet files; "
+     "`zip`: of npz files. Others are refused.",
+     kPlain, "none gzip lzf bz2 zip xz snappy zstd"},
     {"dataset.compression_level", [](Workload& w) { return &w.dataset.compression_level; },
      "How hard gzip and zip try, 1 to 9."},
     {"dataset.enable_chunking", [](Workload& w) { return &w.dataset.enable_chunking; },

@@ -33,6 +33,8 @@ constexpr IgnoredKey kIgnoredKeys[] = {
     {"checkpoint.model_size", "model.model_size_bytes sets the checkpoint's size"},
     {"workflow.debug", "DLIO does not read it either"},
     {"dataset.eval_num_samples_per_file", "files for training and evaluation have as many samples"},
+    {"dataset.parquet.generation_batch_size", "rows are made page by page"},
+    {"dataset.parquet.use_s3dlio_gen", "rows are made page by page"},
     {"dataset.record_element_bytes", "record_element_type says how large an element is"},
     {"evaluation.steps_between_evals", "epochs_between_evals says when to evaluate"},
     {"train.total_eval_steps", "an evaluation reads all of its files"},

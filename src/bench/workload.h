@@ -95,7 +95,7 @@ struct DatasetConfig {
   // tfrecord hdf5 csv tsv json jsonl npz npy jpeg png indexed_binary mmap_indexed_binary parquet
   // megatron raw synthetic
   std::string format = "tfrecord";
-  std::string compression = "none";  // none gzip lzf bz2 zip xz
+  std::string compression = "none";  // none gzip lzf bz2 zip xz snappy zstd
   uint32_t compression_level = 4;
   bool enable_chunking = false;
   uint64_t chunk_size = 0;  // bytes; 0: one record

@@ -136,24 +136,40 @@ class ValueNumbers {
 
 class ChunkEncoder {
  public:
-  ChunkEncoder(const ColumnRows& rows, const ParquetWriteOptions& options, std::string& out,
-               const TakePages& take)
-      : rows_(rows), options_(options), out_(out), take_(take) {}
+  ChunkEncoder(const ParquetWriteOptions& options, const TakeBytes& take)
+      : options_(options), take_(take) {}
 
-  Result<ColumnChunk> encode() {
-    chunk_.type = physical_of(*rows_.column).type;
-    chunk_.codec = options_.codec;
+  Result<ColumnChunk> encode(const ColumnRows& rows) {
+    rows_ = rows;
+    begin_chunk();
     if (options_.use_dictionary && make_dictionary()) RETURN_IF_ERROR(put_dictionary());
     for (uint64_t row = rows_.begin; row < rows_.end;) {
       const uint64_t end = page_end(row);
       RETURN_IF_ERROR(put_page(row, end));
       row = end;
     }
-    chunk_.size_bytes = written();
+    return chunk_;
+  }
+
+  Result<ColumnChunk> encode_made(const MadeRows& rows, data::Buffer& room) {
+    rows_.column = rows.column;
+    begin_chunk();
+    const uint64_t fitting = options_.page_bytes / std::max<size_t>(rows.row_bytes(), 1);
+    const uint64_t page_rows = std::clamp<uint64_t>(fitting, 1, kRowsPerPageMax);
+    for (uint64_t row = rows.begin; row < rows.end; row += page_rows) {
+      const uint64_t end = std::min(rows.end, row + page_rows);
+      RETURN_IF_ERROR(rows_.is_bytes() ? put_made_byte_arrays(rows, row, end, room)
+                                       : put_made_numbers(rows, row, end, room));
+    }
     return chunk_;
   }
 
  private:
+  void begin_chunk() {
+    chunk_.type = physical_of(*rows_.column).type;
+    chunk_.codec = options_.codec;
+  }
+
   std::string_view value(uint64_t row) const {
     const uint64_t begin = rows_.offset(row) * rows_.item_bytes();
     const uint64_t end = rows_.offset(row + 1) * rows_.item_bytes();
@@ -224,7 +240,7 @@ class ChunkEncoder {
                          .value_count = static_cast<int32_t>(entries_.size()),
                          .encoding = Encoding::kPlain},
                         bytes_of(body)));
-    chunk_.dictionary_bytes = written();
+    chunk_.dictionary_bytes = chunk_.size_bytes;
     return {};
   }
 
@@ -261,6 +277,37 @@ class ChunkEncoder {
       put_length(body_, text.size());
       body_ += text;
     }
+  }
+
+  // Makes the values where their page is, between their lengths.
+  Status put_made_byte_arrays(const MadeRows& made, uint64_t begin, uint64_t end,
+                              data::Buffer& room) {
+    const auto length = static_cast<uint32_t>(made.row_items);
+    if (length != made.row_items) return too_long(made.row_items);
+    const size_t row_bytes = sizeof(length) + made.row_items;
+    const MutableByteView page = room.room(static_cast<size_t>(end - begin) * row_bytes);
+    for (uint64_t row = begin; row < end; ++row) {
+      const MutableByteView place =
+          page.subspan(static_cast<size_t>(row - begin) * row_bytes, row_bytes);
+      std::memcpy(place.data(), &length, sizeof(length));
+      made.make(row, place.subspan(sizeof(length)));
+    }
+    chunk_.value_count += end - begin;
+    return put({.type = PageType::kData,
+                .crc32 = {},
+                .value_count = static_cast<int32_t>(end - begin),
+                .encoding = Encoding::kPlain},
+               page);
+  }
+
+  Status put_made_numbers(const MadeRows& made, uint64_t begin, uint64_t end, data::Buffer& room) {
+    const size_t row_bytes = made.row_bytes();
+    const MutableByteView values = room.room(static_cast<size_t>(end - begin) * row_bytes);
+    for (uint64_t row = begin; row < end; ++row) {
+      made.make(row, values.subspan(static_cast<size_t>(row - begin) * row_bytes, row_bytes));
+    }
+    rows_ = {made.column, {.values = values}, end - begin, 0, end - begin};
+    return put_page(0, end - begin);
   }
 
   void put_indexes(uint64_t begin, uint64_t end) {
@@ -300,10 +347,7 @@ class ChunkEncoder {
   }
 
   Status put(PageHeader header, ByteView body) {
-    if (body.size() > std::numeric_limits<int32_t>::max()) {
-      return fail(Errc::kInvalidArgument, "a row of column '{}' has {} bytes; split it",
-                  rows_.column->name, body.size());
-    }
+    if (body.size() > std::numeric_limits<int32_t>::max()) return too_long(body.size());
     header.plain_bytes = static_cast<int32_t>(body.size());
     if (options_.codec != Codec::kNone) {
       packed_.clear();
@@ -312,27 +356,28 @@ class ChunkEncoder {
     }
     header.packed_bytes = static_cast<int32_t>(body.size());
     if (options_.has_checksums) header.crc32 = zip_crc32(body);
-    const size_t before = out_.size();
-    encode_page_header(header, out_);
-    chunk_.plain_bytes += out_.size() - before + static_cast<uint64_t>(header.plain_bytes);
-    out_ += text_of(body);
-    if (!take_) return {};
-    taken_bytes_ += out_.size();
-    return take_(out_);
+    header_.clear();
+    encode_page_header(header, header_);
+    chunk_.plain_bytes += header_.size() + static_cast<uint64_t>(header.plain_bytes);
+    chunk_.size_bytes += header_.size() + body.size();
+    RETURN_IF_ERROR(take_(bytes_of(header_)));
+    return take_(body);
   }
 
-  uint64_t written() const { return taken_bytes_ + out_.size(); }
+  Error too_long(uint64_t size_bytes) const {
+    return fail(Errc::kInvalidArgument, "a row of column '{}' has {} bytes; split it",
+                rows_.column->name, size_bytes);
+  }
 
-  const ColumnRows& rows_;
   const ParquetWriteOptions& options_;
-  std::string& out_;
-  const TakePages& take_;
-  uint64_t taken_bytes_ = 0;
+  const TakeBytes& take_;
+  ColumnRows rows_;
   ColumnChunk chunk_;
   bool has_dictionary_ = false;
   std::vector<std::string_view> entries_;
   std::vector<uint32_t> indexes_;  // by row
   int index_bits_ = 0;
+  std::string header_;
   std::string body_;
   std::string packed_;
 };
@@ -375,9 +420,19 @@ PhysicalColumn physical_of(const ParquetColumn& column) {
   return {.type = PhysicalType::kFloat};
 }
 
+size_t MadeRows::row_bytes() const {
+  const ColumnRows rows{.column = column, .values = {}};
+  return static_cast<size_t>(row_items) * rows.item_bytes();
+}
+
 Result<ColumnChunk> encode_chunk(const ColumnRows& rows, const ParquetWriteOptions& options,
-                                 std::string& out, const TakePages& take) {
-  return ChunkEncoder(rows, options, out, take).encode();
+                                 const TakeBytes& take) {
+  return ChunkEncoder(options, take).encode(rows);
+}
+
+Result<ColumnChunk> encode_made_chunk(const MadeRows& rows, const ParquetWriteOptions& options,
+                                      data::Buffer& room, const TakeBytes& take) {
+  return ChunkEncoder(options, take).encode_made(rows, room);
 }
 
 }  // namespace millrace::format::parquet

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 
+#include "base/base.h"
 #include "base/result.h"
+#include "data/buffer.h"
 #include "format/parquet/metadata.h"
 #include "format/parquet/parquet_writer.h"
 
@@ -43,13 +44,26 @@ struct PhysicalColumn {
 // How values of the column are stored.
 PhysicalColumn physical_of(const ParquetColumn& column);
 
-// Takes the pages that are ready, and empties the string.
-using TakePages = std::function<Status(std::string& pages)>;
+// The rows [begin, end) of a column, each made when its page is.
+struct MadeRows {
+  const ParquetColumn* column = nullptr;
+  uint64_t row_items = 1;  // items or bytes of each row; 1 for numbers
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  std::function<void(uint64_t row, MutableByteView out)> make;
 
-// Appends the pages to `out`, which is empty, and calls `take` after each page if it is not null.
-// The chunk's offset is relative to its first page. REQUIRES: the lengths fit, and the type is
-// supported.
+  size_t row_bytes() const;
+};
+
+// Takes the next bytes of the pages.
+using TakeBytes = std::function<Status(ByteView bytes)>;
+
+// Passes the pages to `take`. The chunk's offset is relative to its first page. REQUIRES: the
+// lengths fit, and the type is supported.
 Result<ColumnChunk> encode_chunk(const ColumnRows& rows, const ParquetWriteOptions& options,
-                                 std::string& out, const TakePages& take);
+                                 const TakeBytes& take);
+// Likewise, without a dictionary. Pages are made in `room`.
+Result<ColumnChunk> encode_made_chunk(const MadeRows& rows, const ParquetWriteOptions& options,
+                                      data::Buffer& room, const TakeBytes& take);
 
 }  // namespace millrace::format::parquet

@@ -7,6 +7,7 @@
 
 #include "base/gzip.h"
 #include "base/inflate.h"
+#include "base/text.h"
 #include "format/parquet/snappy.h"
 
 namespace millrace::format::parquet {
@@ -89,6 +90,15 @@ std::string_view codec_name(Codec codec) {
       return "zstd";
   }
   return "unknown";
+}
+
+Result<Codec> codec_named(std::string_view name) {
+  for (const Codec codec : {Codec::kNone, Codec::kSnappy, Codec::kGzip, Codec::kZstd}) {
+    if (name == codec_name(codec)) return codec;
+  }
+  return fail(Errc::kInvalidArgument,
+              "unknown compression '{}' for Parquet; choose none, snappy, gzip or zstd",
+              printable(name));
 }
 
 Status decompress(Codec codec, ByteView page, MutableByteView out) {

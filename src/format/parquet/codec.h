@@ -13,6 +13,8 @@
 namespace millrace::format::parquet {
 
 std::string_view codec_name(Codec codec);  // "zstd"; "unknown" if it is
+// The error lists the known ones.
+Result<Codec> codec_named(std::string_view name);
 
 // Fails unless the page yields exactly out.size() bytes.
 Status decompress(Codec codec, ByteView page, MutableByteView out);

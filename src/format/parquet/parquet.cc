@@ -14,24 +14,6 @@
 namespace millrace::format {
 namespace {
 
-using data::ElementType;
-using parquet::Codec;
-
-Result<Codec> codec_named(std::string_view name) {
-  for (const Codec codec : {Codec::kNone, Codec::kSnappy, Codec::kGzip, Codec::kZstd}) {
-    if (name == parquet::codec_name(codec)) return codec;
-  }
-  return fail(Errc::kInvalidArgument,
-              "unknown compression '{}' for Parquet; choose none, snappy, gzip or zstd",
-              printable(name));
-}
-
-// Bytes are one value. Other arrays are lists of numbers.
-ParquetColumn::Kind kind_of(const data::ArrayView& array) {
-  if (array.shape.axis_count() == 0) return ParquetColumn::Kind::kNumber;
-  return array.type == ElementType::kU8 ? ParquetColumn::Kind::kBytes : ParquetColumn::Kind::kList;
-}
-
 // Writes samples as rows. The first one decides the columns.
 class ParquetSampleWriter final : public SampleWriter {
  public:
@@ -80,7 +62,8 @@ class ParquetSampleWriter final : public SampleWriter {
     std::vector<ParquetColumn> specs;
     for (const Field& field : fields) {
       const auto lengths = field.array.shape.lengths();
-      const ParquetColumn spec{std::string(field.name), kind_of(field.array), field.array.type};
+      const ParquetColumn spec =
+          parquet_column_of(std::string(field.name), field.array.type, field.array.shape);
       columns_.push_back({.spec = spec, .lengths = {lengths.begin(), lengths.end()}});
       specs.push_back(spec);
     }
@@ -155,7 +138,7 @@ class Parquet final : public Format {
                                                const std::filesystem::path& path) const override {
     ParquetWriteOptions options{.row_group_rows = options_.parquet.row_group_rows};
     ASSIGN_OR_RETURN(options.codec,
-                     codec_named(options_.parquet.compression).within(path.string()));
+                     parquet::codec_named(options_.parquet.compression).within(path.string()));
     return std::unique_ptr<SampleWriter>(new ParquetSampleWriter(engine, path, options));
   }
 

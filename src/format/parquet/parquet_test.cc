@@ -381,6 +381,54 @@ TEST(ParquetWriter, EveryCodecAndBatchRoundTrips) {
   }
 }
 
+// The rows of all kinds of columns, each as long as the others.
+struct EqualRows {
+  static constexpr uint64_t kCount = 700;
+  static constexpr uint64_t kItems[] = {1, 1, 1, 1, 3, 10};
+
+  std::vector<std::vector<std::byte>> values;
+
+  EqualRows() {
+    const auto columns = Written::columns();
+    for (size_t i = 0; i < columns.size(); ++i) {
+      values.emplace_back(kCount * kItems[i] * data::element_bytes(columns[i].type));
+      for (size_t at = 0; at < values[i].size(); ++at) {
+        const bool is_flag = columns[i].type == ElementType::kBool;
+        values[i][at] = static_cast<std::byte>(is_flag ? at % 2 : at * 7 + i);
+      }
+    }
+  }
+
+  void make(size_t column, uint64_t row, MutableByteView out) const {
+    ASSERT_EQ(out.size() * kCount, values[column].size());
+    std::memcpy(out.data(), values[column].data() + row * out.size(), out.size());
+  }
+};
+
+TEST(ParquetWriter, RowsThatAreMadeGiveTheSameFile) {
+  const EqualRows rows;
+  std::vector<ParquetValues> all;
+  for (const auto& each : rows.values) all.push_back({.values = each});
+  for (const uint64_t group_rows : {0, 300}) {
+    const ParquetWriteOptions options{
+        .row_group_rows = group_rows, .page_bytes = 500, .use_dictionary = false};
+    io::MemoryEngine engine;
+    const auto at_once = ParquetWriter::create(engine, "a", Written::columns(), options);
+    ASSERT_EQ(error_of(at_once), "");
+    EXPECT_EQ(error_of((*at_once)->append(EqualRows::kCount, all)), "");
+    EXPECT_EQ(error_of((*at_once)->finish()), "");
+    const auto made = ParquetWriter::create(engine, "b", Written::columns(), options);
+    ASSERT_EQ(error_of(made), "");
+    EXPECT_EQ(error_of((*made)->append_made(EqualRows::kCount, EqualRows::kItems,
+                                            [&](size_t column, uint64_t row, MutableByteView out) {
+                                              rows.make(column, row, out);
+                                            })),
+              "");
+    EXPECT_EQ(error_of((*made)->finish()), "");
+    EXPECT_TRUE(*bytes_in(engine, "a") == *bytes_in(engine, "b")) << group_rows;
+  }
+}
+
 TEST(ParquetWriter, RepeatingValuesHaveADictionary) {
   const Written rows(1000);
   const auto size = [&](bool use_dictionary) {

@@ -85,6 +85,15 @@ Status check_offsets(const ParquetColumn& column, const ParquetValues& values, u
 
 }  // namespace
 
+ParquetColumn parquet_column_of(std::string name, data::ElementType type,
+                                const data::Shape& shape) {
+  ParquetColumn column{.name = std::move(name), .type = type};
+  if (shape.axis_count() == 0) return column;
+  column.kind =
+      type == data::ElementType::kU8 ? ParquetColumn::Kind::kBytes : ParquetColumn::Kind::kList;
+  return column;
+}
+
 ParquetWriter::ParquetWriter(std::unique_ptr<io::Writer> writer, std::vector<ParquetColumn> columns,
                              ParquetWriteOptions options)
     : out_(std::move(writer)),
@@ -226,25 +235,69 @@ Status ParquetWriter::write_row_group(std::span<const ParquetValues> columns, ui
                                       uint64_t begin, uint64_t end) {
   parquet::RowGroup group{.row_count = end - begin, .columns = {}};
   group.columns.resize(columns_.size());
-  const auto encode = [&](size_t i, const parquet::TakePages& take) -> Status {
-    encoded_[i].clear();
+  const auto encode = [&](size_t i, const parquet::TakeBytes& take) -> Status {
     const ColumnRows rows{&columns_[i], columns[i], batch_rows, begin, end};
-    ASSIGN_OR_RETURN(group.columns[i], encode_chunk(rows, options_, encoded_[i], take));
+    ASSIGN_OR_RETURN(group.columns[i], encode_chunk(rows, options_, take));
     return {};
   };
-  const parquet::TakePages write_pages = [&](std::string& pages) -> Status {
-    RETURN_IF_ERROR(out_.append(pages));
-    pages.clear();
-    return {};
+  const auto encode_in_memory = [&](size_t i) {
+    encoded_[i].clear();
+    return encode(i, [&](ByteView bytes) {
+      encoded_[i] += text_of(bytes);
+      return Status();
+    });
   };
-  if (pool_) {
-    RETURN_IF_ERROR(
-        pool_->parallel_for(columns_.size(), [&](size_t i) { return encode(i, nullptr); }));
-  }
+  if (pool_) RETURN_IF_ERROR(pool_->parallel_for(columns_.size(), encode_in_memory));
   for (size_t i = 0; i < columns_.size(); ++i) {
     const uint64_t offset_bytes = out_.size_bytes();
-    RETURN_IF_ERROR(pool_ ? out_.append(encoded_[i]) : encode(i, write_pages));
+    RETURN_IF_ERROR(pool_ ? out_.append(encoded_[i])
+                          : encode(i, [&](ByteView bytes) { return out_.append(bytes); }));
     group.columns[i].offset_bytes += offset_bytes;
+  }
+  metadata_.row_count += group.row_count;
+  metadata_.row_groups.push_back(std::move(group));
+  return {};
+}
+
+// Without a wanted number: as many as have 64 MiB.
+uint64_t ParquetWriter::made_group_rows(std::span<const uint64_t> row_items) const {
+  if (options_.row_group_rows != 0) return options_.row_group_rows;
+  uint64_t row_bytes = 0;
+  for (size_t i = 0; i < columns_.size(); ++i) row_bytes += row_items[i] * item_bytes(columns_[i]);
+  return std::clamp<uint64_t>(kGroupBytes / std::max<uint64_t>(row_bytes, 1), 1, kGroupRowsMax);
+}
+
+Status ParquetWriter::append_made(uint64_t row_count, std::span<const uint64_t> row_items,
+                                  const MakeRow& make) {
+  if (row_items.size() != columns_.size()) {
+    return fail(Errc::kInvalidArgument, "the rows have {} columns, but the file has {}",
+                row_items.size(), columns_.size());
+  }
+  RETURN_IF_ERROR(flush());
+  const uint64_t group_rows = made_group_rows(row_items);
+  for (uint64_t row = 0; row < row_count; row += std::min(group_rows, row_count - row)) {
+    const uint64_t end = row + std::min(group_rows, row_count - row);
+    RETURN_IF_ERROR(write_made_group(row_items, make, row, end));
+  }
+  return {};
+}
+
+Status ParquetWriter::write_made_group(std::span<const uint64_t> row_items, const MakeRow& make,
+                                       uint64_t begin, uint64_t end) {
+  parquet::RowGroup group{.row_count = end - begin, .columns = {}};
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    const uint64_t offset_bytes = out_.size_bytes();
+    const parquet::MadeRows rows{
+        .column = &columns_[i],
+        .row_items = row_items[i],
+        .begin = begin,
+        .end = end,
+        .make = [&make, i](uint64_t row, MutableByteView out) { make(i, row, out); }};
+    ASSIGN_OR_RETURN(parquet::ColumnChunk chunk,
+                     encode_made_chunk(rows, options_, page_,
+                                       [&](ByteView bytes) { return out_.append(bytes); }));
+    chunk.offset_bytes += offset_bytes;
+    group.columns.push_back(chunk);
   }
   metadata_.row_count += group.row_count;
   metadata_.row_groups.push_back(std::move(group));

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +23,7 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "data/array.h"
+#include "data/buffer.h"
 #include "format/appender.h"
 #include "format/parquet/metadata.h"
 #include "io/engine.h"
@@ -49,6 +51,9 @@ struct ParquetValues {
   std::span<const uint64_t> offsets = {};
 };
 
+// The column for arrays of this type and shape: bytes are one value, other arrays are lists.
+ParquetColumn parquet_column_of(std::string name, data::ElementType type, const data::Shape& shape);
+
 struct ParquetWriteOptions {
   parquet::Codec codec = parquet::Codec::kNone;  // or kSnappy, kGzip, kZstd
   uint64_t row_group_rows = 0;                   // 0: as many as have 64 MiB
@@ -69,6 +74,14 @@ class ParquetWriter {
 
   // One entry per column. Fails if the lengths do not fit.
   Status append(uint64_t row_count, std::span<const ParquetValues> columns);
+
+  // Fills `out` with the values of a row in a column.
+  using MakeRow = std::function<void(size_t column, uint64_t row, MutableByteView out)>;
+
+  // Appends rows that are made when their page is, column by column, so that a row group takes the
+  // memory of a page. All rows of a column have `row_items` items or bytes: one entry per column, 1
+  // for numbers. Begins a row group. Uses neither dictionaries nor threads.
+  Status append_made(uint64_t row_count, std::span<const uint64_t> row_items, const MakeRow& make);
 
   // Stored in the footer. Readers that do not know a key ignore it.
   void set_property(std::string key, std::string value);
@@ -91,6 +104,9 @@ class ParquetWriter {
   void keep(std::span<const ParquetValues> columns, uint64_t batch_rows, uint64_t begin,
             uint64_t end);
   Status flush();
+  uint64_t made_group_rows(std::span<const uint64_t> row_items) const;
+  Status write_made_group(std::span<const uint64_t> row_items, const MakeRow& make, uint64_t begin,
+                          uint64_t end);
   Status write_row_group(std::span<const ParquetValues> columns, uint64_t batch_rows,
                          uint64_t begin, uint64_t end);
   bool is_full() const;
@@ -105,6 +121,7 @@ class ParquetWriter {
   uint64_t pending_rows_ = 0;
   uint64_t pending_bytes_ = 0;
   std::vector<std::string> encoded_;  // by column, reused
+  data::Buffer page_;                 // of made rows
   std::optional<ThreadPool> pool_;
 };
 
