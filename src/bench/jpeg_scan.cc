@@ -268,7 +268,8 @@ Status ScanParser::add_interval(const std::vector<std::byte>& plain, size_t mcu_
                              .last_bits = end % 8 == 0 ? 8 : static_cast<uint32_t>(end % 8)});
   }
   interval.size_bytes = static_cast<uint32_t>(interval.bytes.size());
-  interval.bytes.resize((interval.bytes.size() + 7) / 8 * 8);
+  constexpr size_t kUnitBytes = JpegInterval::kUnitBytes;
+  interval.bytes.resize((interval.bytes.size() + kUnitBytes - 1) / kUnitBytes * kUnitBytes);
   interval.free_bits.resize(interval.bytes.size());
   scan_.intervals.push_back(std::move(interval));
   return {};

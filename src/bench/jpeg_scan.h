@@ -24,8 +24,10 @@ struct JpegInterval {
     uint32_t last_bits = 8;   // how many bits of that byte are used
   };
 
+  static constexpr size_t kUnitBytes = 16;
+
   uint32_t size_bytes = 0;
-  std::vector<std::byte> bytes;  // as in the file; zeros follow up to a multiple of 8 bytes
+  std::vector<std::byte> bytes;  // as in the file; zeros follow up to a multiple of kUnitBytes
   // As long as `bytes`: ones for the bits that may have any value. They leave DC coefficients as
   // they are, whose errors would add up, and never make a byte FF, which begins a marker.
   std::vector<std::byte> free_bits;

@@ -9,22 +9,36 @@ namespace millrace::bench {
 namespace {
 
 constexpr uint32_t kStripWidth = 512;  // in pixels
-constexpr uint32_t kStripCount = 64;   // a power of two
+constexpr uint32_t kStripCount = 32;
 constexpr size_t kMarkerBytes = 2;
-constexpr uint64_t kStripsFile = ~uint64_t{0};    // no file of a dataset has this number
-constexpr uint64_t kChoices = uint64_t{1} << 60;  // random numbers that choose strips
-constexpr size_t kSlackBytes = 16;                // strips are copied in words
+constexpr uint64_t kStripsFile = ~uint64_t{0};  // no file of a dataset has this number
+constexpr uint64_t kNoiseKey = 0x6a70656773747269;
+constexpr size_t kNoisePlaces = 1024;  // where the noise of a strip may begin
+
+// Strips are copied in these.
+using Words = uint64_t __attribute__((vector_size(JpegInterval::kUnitBytes)));
+
+Words words_at(const std::byte* from) {
+  Words words;
+  std::memcpy(&words, from, sizeof(words));
+  return words;
+}
+
+// What makes the bits of a strip random. A random number for each word of each file would take as
+// long as the rest of generation.
+struct Change {
+  const std::byte* noise = nullptr;  // at least as long as the strip
+  uint64_t salt = 0;
+};
 
 // Copies the strip with other free bits.
-void copy_changed(const JpegInterval& strip, size_t size_bytes, uint64_t key, uint64_t first_word,
+void copy_changed(const JpegInterval& strip, size_t size_bytes, const Change& change,
                   std::byte* to) {
-  for (size_t at = 0; at < size_bytes; at += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    uint64_t free = 0;
-    std::memcpy(&word, strip.bytes.data() + at, sizeof(word));
-    std::memcpy(&free, strip.free_bits.data() + at, sizeof(free));
-    word ^= random_word(key, first_word + at / sizeof(uint64_t)) & free;
-    std::memcpy(to + at, &word, sizeof(word));
+  for (size_t at = 0; at < size_bytes; at += sizeof(Words)) {
+    const Words noise = words_at(change.noise + at) ^ change.salt;
+    const Words words =
+        words_at(strip.bytes.data() + at) ^ (noise & words_at(strip.free_bits.data() + at));
+    std::memcpy(to + at, &words, sizeof(words));
   }
 }
 
@@ -70,6 +84,8 @@ Result<JpegStrips> JpegStrips::encode(const Content& content, bool is_gray, int 
   for (const JpegInterval& strip : strips.scan_.intervals) {
     strips.strip_bytes_max_ = std::max(strips.strip_bytes_max_, strip.bytes.size());
   }
+  strips.noise_.resize(strips.strip_bytes_max_ / sizeof(uint64_t) + kNoisePlaces);
+  for (size_t i = 0; i < strips.noise_.size(); ++i) strips.noise_[i] = random_word(kNoiseKey, i);
   return strips;
 }
 
@@ -81,7 +97,7 @@ size_t JpegStrips::mcu_count(image::Size size) const {
 size_t JpegStrips::room_bytes(image::Size size) const {
   const size_t strip_count = mcu_count(size) / scan_.interval_mcus + 1;
   return head_.size() + strip_count * (strip_bytes_max_ + kMarkerBytes) + kMarkerBytes +
-         kSlackBytes;
+         JpegInterval::kUnitBytes;
 }
 
 size_t JpegStrips::write(uint64_t key, image::Size size, MutableByteView out) const {
@@ -89,15 +105,17 @@ size_t JpegStrips::write(uint64_t key, image::Size size, MutableByteView out) co
   put_pair(size.height, out.data() + scan_.size_at);
   put_pair(size.width, out.data() + scan_.size_at + 2);
   std::byte* to = out.data() + head_.size();
-  uint64_t word = 0;  // of the random numbers that change bits
+  const size_t strip_count = scan_.intervals.size();
   size_t left = mcu_count(size);
-  for (uint32_t i = 0;; ++i) {
-    const uint64_t choice = random_word(key, kChoices + i) % scan_.intervals.size();
-    const JpegInterval& strip = scan_.intervals[static_cast<size_t>(choice)];
+  for (uint64_t i = 0;; ++i) {
+    const uint64_t choice = random_word(key, 2 * i);
+    const JpegInterval& strip = scan_.intervals[static_cast<size_t>(choice % strip_count)];
+    const size_t place = static_cast<size_t>(choice / strip_count % kNoisePlaces);
+    const Change change{.noise = std::as_bytes(std::span(noise_)).data() + place * sizeof(uint64_t),
+                        .salt = random_word(key, 2 * i + 1)};
     const size_t count = std::min(left, strip.ends.size());
     const JpegInterval::End& end = strip.ends[count - 1];
-    copy_changed(strip, end.size_bytes, key, word, to);
-    word += strip.bytes.size() / sizeof(uint64_t);
+    copy_changed(strip, end.size_bytes, change, to);
     to += end_interval(end, to);
     left -= count;
     if (left == 0) break;

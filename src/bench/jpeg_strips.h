@@ -1,6 +1,6 @@
 // JpegStrips: JPEG files put together from strips that were encoded once.
 //
-// An encoder takes ten times as long as writing its file. Here it encodes one image of 64 strips
+// An encoder takes ten times as long as writing its file. Here it encodes one image of 32 strips
 // for the whole dataset. A file takes strips in a random order and changes their free bits at
 // random (jpeg_scan.h), so that no two files have many bytes in common, and each is as long as if
 // its pixels had been encoded: a strip keeps its coefficients' sizes. Each strip is a restart
@@ -37,6 +37,7 @@ class JpegStrips {
   std::vector<std::byte> head_;
   JpegScan scan_;
   size_t strip_bytes_max_ = 0;
+  std::vector<uint64_t> noise_;
 };
 
 }  // namespace millrace::bench
