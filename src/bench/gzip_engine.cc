@@ -1,26 +1,48 @@
 #include "bench/gzip_engine.h"
 
-#include <algorithm>
 #include <cstring>
 #include <string>
 
 #include "base/bytes.h"
 #include "base/gzip.h"
 #include "base/text.h"
+#include "base/units.h"
 
 namespace millrace::bench {
 namespace {
 
 constexpr size_t kStepBytes = 1024 * 1024;
 
+// What one file takes of the memory that all open files may have.
+class Holding {
+ public:
+  Holding(std::shared_ptr<std::atomic<uint64_t>> held, uint64_t max_bytes)
+      : held_(std::move(held)), max_bytes_(max_bytes) {}
+  Holding(Holding&&) = default;
+  ~Holding() {
+    if (held_) held_->fetch_sub(bytes_);
+  }
+
+  Status add(uint64_t size_bytes) {
+    bytes_ += size_bytes;
+    if (held_->fetch_add(size_bytes) + size_bytes <= max_bytes_) return {};
+    return fail(Errc::kExhausted,
+                "the inflated files do not fit into {}; use fewer or smaller files, fewer "
+                "reader.read_threads, or set dataset.compression to none",
+                format_bytes(max_bytes_));
+  }
+
+ private:
+  std::shared_ptr<std::atomic<uint64_t>> held_;
+  uint64_t max_bytes_;
+  uint64_t bytes_ = 0;
+};
+
 // An inflated file.
 class InflatedReader final : public io::Reader {
  public:
-  InflatedReader(std::string bytes, std::shared_ptr<std::atomic<uint64_t>> held)
-      : bytes_(std::move(bytes)), held_(std::move(held)) {
-    held_->fetch_add(bytes_.size());
-  }
-  ~InflatedReader() override { held_->fetch_sub(bytes_.size()); }
+  InflatedReader(std::string bytes, Holding holding)
+      : bytes_(std::move(bytes)), holding_(std::move(holding)) {}
 
   Result<uint64_t> size_bytes() const override { return bytes_.size(); }
   Result<size_t> read_at(uint64_t offset_bytes, MutableByteView out) const override {
@@ -38,23 +60,18 @@ class InflatedReader final : public io::Reader {
 
  private:
   std::string bytes_;
-  std::shared_ptr<std::atomic<uint64_t>> held_;
+  Holding holding_;
 };
 
 // Appends to `out` what the input inflates to.
-Status inflate_piece(GzipReader& gzip, ByteView input, uint64_t bytes_max, std::string& out) {
+Status inflate_piece(GzipReader& gzip, ByteView input, Holding& holding, std::string& out) {
   while (true) {
     const size_t before = out.size();
     out.resize(before + kStepBytes);
     ASSIGN_OR_RETURN(const GzipReader::Step step,
                      gzip.inflate(input, std::as_writable_bytes(std::span(out)).subspan(before)));
     out.resize(before + step.made);
-    if (out.size() > bytes_max) {
-      return fail(Errc::kExhausted,
-                  "the inflated files do not fit into {} bytes; use fewer or smaller files, or set "
-                  "dataset.compression to none",
-                  GzipEngine::kHeldMaxBytes);
-    }
+    RETURN_IF_ERROR(holding.add(step.made));
     input = input.subspan(step.taken);
     if (input.empty() && step.made < kStepBytes) return {};
     if (step.taken == 0 && step.made == 0) {
@@ -63,14 +80,14 @@ Status inflate_piece(GzipReader& gzip, ByteView input, uint64_t bytes_max, std::
   }
 }
 
-Result<std::string> inflate_all(const io::Reader& reader, uint64_t bytes_max) {
+Result<std::string> inflate_all(const io::Reader& reader, Holding& holding) {
   ASSIGN_OR_RETURN(const auto gzip, GzipReader::create());
   std::string packed(kStepBytes, '\0');
   std::string out;
   for (uint64_t at = 0;;) {
     ASSIGN_OR_RETURN(const size_t read,
                      reader.read_at(at, std::as_writable_bytes(std::span(packed))));
-    RETURN_IF_ERROR(inflate_piece(*gzip, bytes_of(packed).first(read), bytes_max, out));
+    RETURN_IF_ERROR(inflate_piece(*gzip, bytes_of(packed).first(read), holding, out));
     at += read;
     if (read < packed.size()) break;
   }
@@ -122,12 +139,12 @@ class DeflatingWriter final : public io::Writer {
 
 Result<std::unique_ptr<io::Reader>> GzipEngine::open(const std::filesystem::path& path) {
   ASSIGN_OR_RETURN(const auto reader, engine_->open(path));
-  const uint64_t held = std::min(held_bytes_->load(), kHeldMaxBytes);
+  Holding holding(held_bytes_, held_max_bytes_);
   ASSIGN_OR_RETURN(std::string bytes,
-                   inflate_all(*reader, kHeldMaxBytes - held).within(printable(path.string())));
+                   inflate_all(*reader, holding).within(printable(path.string())));
   bytes.shrink_to_fit();
   return std::unique_ptr<io::Reader>(
-      std::make_unique<InflatedReader>(std::move(bytes), held_bytes_));
+      std::make_unique<InflatedReader>(std::move(bytes), std::move(holding)));
 }
 
 Result<std::unique_ptr<io::Writer>> GzipEngine::create(const std::filesystem::path& path) {

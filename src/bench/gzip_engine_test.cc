@@ -44,6 +44,19 @@ TEST_F(GzipEngineTest, ReadsBackWhatItCompressed) {
   EXPECT_FALSE(reader->view(1, row.size() + 4).has_value());
 }
 
+TEST_F(GzipEngineTest, HoldsNoMoreThanItsLimit) {
+  if (!write({std::string(600'000, 'x')}).ok()) GTEST_SKIP() << "no zlib";
+  GzipEngine engine(*io::open_engine("posix"), 4, /*held_max_bytes=*/1'000'000);
+  auto first = engine.open(path_);
+  ASSERT_TRUE(first.ok());
+  const auto second = engine.open(path_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_THAT(second.error().message(),
+              HasSubstr("a.csv.gz: the inflated files do not fit into 977 KiB; use fewer"));
+  first->reset();
+  EXPECT_TRUE(engine.open(path_).ok());
+}
+
 TEST_F(GzipEngineTest, NamesAFileThatWasCutShort) {
   if (!write({"1,2\n3,4\n"}).ok()) GTEST_SKIP() << "no zlib";
   std::filesystem::resize_file(path_, 20);
