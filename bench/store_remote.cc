@@ -28,7 +28,7 @@ using store::PeerAnswer;
 using store::Peers;
 
 constexpr size_t kInFlight = 16;
-constexpr int kRounds = 5;
+constexpr int kRounds = 3;
 constexpr wire::PeerKind kRead{1000};
 constexpr comm::Rank kHolder{1};
 
@@ -173,7 +173,7 @@ void measure(const Ranks& ranks, const std::string& content) {
   if (ranks.asks()) fmt::print("{:<36} {:>10} {:>10} {:>8}\n", "", "MPI", "store", "ratio");
   for (const size_t size_bytes : {size_t{128} << 10, size_t{1} << 20}) {
     const uint32_t checksum = crc32c(bytes_of(content).first(size_bytes));
-    const size_t count = (size_t{512} << 20) / size_bytes;
+    const size_t count = (size_t{256} << 20) / size_bytes;
     const std::string name = fmt::format("{} KB, 16 in flight, MB/s", size_bytes >> 10);
     const double floor = mpi_bandwidth(ranks, size_bytes, count) / 1e6;
     print_row(ranks, name, floor, our_bandwidth(ranks, size_bytes, count, checksum) / 1e6);
@@ -182,9 +182,9 @@ void measure(const Ranks& ranks, const std::string& content) {
   const uint32_t checksum = crc32c(bytes_of(content).first(size_bytes));
   for (const bool is_busy : {false, true}) {
     const BusyCores busy(is_busy && ranks.asks());
-    const double floor = mpi_time(ranks, size_bytes, 2000);
+    const double floor = mpi_time(ranks, size_bytes, 1000);
     print_row(ranks, is_busy ? "128 KB, cores busy, median us" : "128 KB, idle, median us", floor,
-              our_time(ranks, size_bytes, 2000, checksum));
+              our_time(ranks, size_bytes, 1000, checksum));
   }
 }
 
