@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import time
 import unittest
@@ -89,8 +90,9 @@ class StoreTest(unittest.TestCase):
                 *(f"{name}={value}" for name, value in variables.items()), "OMPI_ALLOW_RUN_AS_ROOT=1",
                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
 
-    def store(self, action: str, *arguments: str, partitions: int = 4, origin: Optional[str] = None) -> list[str]:
-        return [*self.environment(), MILLRACE, "store", action, "--packs", str(self.shared / f"packs{partitions}"), "--at", ROOT,
+    def store(self, action: str, *arguments: str, partitions: int = 4, origin: Optional[str] = None,
+              packs: Optional[Path] = None) -> list[str]:
+        return [*self.environment(), MILLRACE, "store", action, "--packs", str(packs or self.shared / f"packs{partitions}"), "--at", ROOT,
                 "--hosts", ",".join(self.hosts.names), *(("--origin", origin) if origin else ()), *arguments]
 
     def on_all(self, *command: str) -> list[str]:
@@ -159,30 +161,37 @@ unset LD_PRELOAD MILLRACE_STORE
 
     # ---- something fails ------------------------------------------------------------------------------
 
-    def start_readers(self, *arguments: str, origin: Optional[str] = None) -> None:
-        """Starts services, and programs on all hosts that read until `self.folder/stop` exists. The programs are not started
-        by mpirun, because it would end them all with the first one."""
+    def start_services(self, *arguments: str, origin: Optional[str] = None, packs: Optional[Path] = None) -> None:
+        """Starts services that stay until `self.folder/stop` exists."""
         job = f"{random.getrandbits(64):016x}"
         self.node = f"/dev/shm/millrace-store-0/{job}"
         self.log = cluster.begin(self, open(self.folder / "log", "wb"))
         # Not on a host that fails.
         up = subprocess.Popen(self.hosts.command(LOGIN, *self.store(
             "run", "--job", job, *arguments, "--", "sh", "-c",
-            f"touch {self.folder}/ready; while [ ! -e {self.folder}/stop ]; do sleep 0.05; done", origin=origin)),
+            f"touch {self.folder}/ready; while [ ! -e {self.folder}/stop ]; do sleep 0.05; done", origin=origin,
+            packs=packs)),
             stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         self.addCleanup(up.wait)
         self.addCleanup(self.stop)
         self.up = up
         cluster.wait_until(lambda: (self.folder / "ready").exists() or up.poll() is not None, "the services")
         self.assertIsNone(up.poll(), (self.folder / "log").read_text())
+
+    def start_readers(self, *arguments: str, origin: Optional[str] = None) -> None:
+        """Starts services, and programs on all hosts that read until `self.folder/stop` exists. The programs are not started
+        by mpirun, because it would end them all with the first one."""
+        self.start_services(*arguments, origin=origin)
         self.readers = {name: self.start_reader(name) for name in self.hosts.names}
         for name in self.hosts.names:
             cluster.wait_until(lambda: (self.folder / f"{name}.started").exists(), f"the reader of {name}")
 
+    def client(self) -> tuple[str, str]:
+        return f"MILLRACE_STORE={self.node}", f"LD_PRELOAD={BUILD / 'lib' / 'libmillrace_store.so'}"
+
     def start_reader(self, name: str) -> subprocess.Popen:
         reader = subprocess.Popen(self.hosts.command(
-            name, f"MILLRACE_STORE={self.node}", f"LD_PRELOAD={BUILD / 'lib' / 'libmillrace_store.so'}", "/usr/bin/python3",
-            "reader.py", ROOT, "sums", str(self.folder / "stop"), str(self.folder / name)),
+            name, *self.client(), "/usr/bin/python3", "reader.py", ROOT, "sums", str(self.folder / "stop"), str(self.folder / name)),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.log)
         self.addCleanup(reader.wait)
         return reader
@@ -231,6 +240,44 @@ unset LD_PRELOAD MILLRACE_STORE
         self.hosts.kill("node2")
         time.sleep(5)
         self.check_reports("node1", "node3")
+
+    def own_packs(self) -> Path:
+        """A pack of which each host has only its own partitions, on its own disk. What was packed is gone."""
+        source = self.folder / "source"
+        shutil.copytree(self.source, source, symlinks=True)
+        packs = self.folder / "packs"
+        done = self.hosts.run("node1", MILLRACE, "store", "pack", str(source), "-o", str(packs), "--partitions", "4")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shutil.rmtree(source)
+        own = self.hosts.local / "packs"
+        for rank, name in enumerate(self.hosts.names):
+            parts = [f"{packs}/part-{number:05}.pack" for number in range(rank, 4, 3)]
+            done = self.hosts.run(name, "sh", "-ec",
+                                  f"rm -rf {own}; mkdir {own}; cp {packs}/catalogue {' '.join(parts)} {own}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        shutil.rmtree(packs)
+        return own
+
+    def test_without_replica_pack_and_origin_the_error_names_file_and_host(self):
+        self.start_services(packs=self.own_packs())
+        done = self.hosts.run("node3", *self.client(), "sh", "-c", SUMS)
+        self.assertEqual(done.stdout, self.sums, done.stderr)
+        self.hosts.run("node2", "kill", "-9", self.service_pid("node2"))
+        done = self.hosts.run("node1", *self.client(), "sh", "-c", SUMS)
+        self.assertIn("Input/output error", done.stderr)
+        lines = [line for line in done.stdout.splitlines() if line]
+        self.assertTrue(lines and set(lines) < set(self.sums.splitlines()))  # the others are right
+        self.assertRegex(self.text(), r"node1: '[^']+' in part-00001.pack at byte \d+: node2 \(rank 1\): ")
+        self.assertEqual(len(re.findall(r"node1: node2 \(rank 1\) is lost", self.text())), 1)
+        self.stop()
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0, self.text())
+
+    def test_a_killed_launcher_leaves_nothing_behind(self):
+        self.start_readers(origin=str(self.source))
+        launchers = self.hosts.run(LOGIN, "pgrep", "-f", "^[^ ]*millrace store run").stdout.split()
+        self.hosts.run(LOGIN, "kill", "-9", min(launchers, key=int))  # the other one is the keeper
+        self.check_reports(*self.hosts.names)
+        self.check_nothing_left()
 
     def test_a_rank_that_is_killed_does_not_end_the_services(self):
         self.start_readers(origin=str(self.source))
