@@ -16,6 +16,7 @@
 
 #include "base/phrases.h"
 #include "comm/lifeline_message.h"
+#include "store/lost_pages.h"
 
 namespace millrace::store {
 namespace {
@@ -204,6 +205,7 @@ int run_child(ServiceProcessOptions options, ChildPipes pipes) {
   ::setsid();
   const File signals = ending_signals();
   allow_many_descriptors();
+  replace_lost_pages();
   const bool is_rank = pipes.table.is_open();
   let_go_of_output(options, pipes);
   ServiceLog log(!options.is_background, is_rank ? comm::own_name(comm::kFirstRank).host : "");

@@ -274,6 +274,22 @@ class ServiceTest(unittest.TestCase):
         done = self.store("down", "--node", node)
         self.assertIn(f"'{last['path']}' in part-{last['partition']:05}.pack at byte {last['offset']}", done.stderr)
 
+    def test_a_partition_that_is_truncated_meanwhile_is_a_damaged_one(self):
+        node = self.up("--origin", self.source)
+        for path in self.packs.glob("*.pack"):
+            os.truncate(path, 0)
+        self.assertEqual(set(ask(node, self.files).values()), {0})
+        self.assert_tree(node, self.files)
+        self.assertTrue(self.status(node)["running"])
+
+    def test_a_truncated_pack_without_an_origin_is_an_error_of_each_file(self):
+        shutil.rmtree(self.source)
+        node = self.up()
+        for path in self.packs.iterdir():
+            os.truncate(path, 0)
+        self.assertNotIn(0, set(ask(node, self.files).values()))
+        self.assertTrue(self.status(node)["running"])
+
     def test_the_service_ends_with_the_session_of_its_script(self):
         words = " ".join(f"'{word}'" for word in self.up_args)
         script = f'eval "$({MILLRACE} store up {words})"; test -S "$MILLRACE_STORE/socket" && echo "$MILLRACE_STORE"'
