@@ -85,18 +85,12 @@ bool waits_until_readable(int fd, std::chrono::milliseconds patience) {
 }
 
 Status check_state(const wire::StoreState& state, size_t size_bytes) {
-  if (size_bytes != sizeof(state) || state.magic != wire::kStoreStateMagic) {
-    return fail(Errc::kCorrupt, "is not the state of a store");
+  if (size_bytes != sizeof(state)) {
+    return fail(Errc::kCorrupt, "has {} bytes, but the state of a store has {}", size_bytes,
+                sizeof(state));
   }
-  if (state.version != wire::kStoreStateVersion) {
-    return fail(Errc::kUnsupported, "has version {}, but this build reads {}", state.version,
-                wire::kStoreStateVersion);
-  }
-  const auto ends = [](const char* text) {
-    return std::memchr(text, 0, wire::kStorePathBytes) != nullptr;
-  };
-  if (ends(state.root) && ends(state.origin)) return {};
-  return fail(Errc::kCorrupt, "has a path without an end");
+  if (const char* problem = wire::problem_of(state)) return fail(Errc::kCorrupt, "{}", problem);
+  return {};
 }
 
 }  // namespace

@@ -201,6 +201,8 @@ TEST_F(StoreService, RefusesADamagedState) {
   EXPECT_FALSE(is_accepted());
   state.magic = wire::kStoreStateMagic;
   state.version = wire::kStoreStateVersion;
+  EXPECT_FALSE(is_accepted());  // it has no root
+  std::strcpy(state.root, "/data/set");
   EXPECT_TRUE(is_accepted());
   EXPECT_FALSE(is_accepted(sizeof(state) - 1));
   EXPECT_FALSE(is_accepted(0));

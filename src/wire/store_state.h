@@ -59,4 +59,19 @@ static_assert(offsetof(StoreState, root) == 32);
 static_assert(offsetof(StoreState, counters) == 8224);
 static_assert(std::is_trivially_copyable_v<StoreState>);
 
+// Null, or what is wrong with a state that someone mapped or read.
+inline const char* problem_of(const StoreState& state) {
+  if (state.magic != kStoreStateMagic) return "does not begin like the state of a store";
+  if (state.version != kStoreStateVersion) return "has a version that this build cannot read";
+  const auto ends = [](const char* text) {
+    for (size_t i = 0; i < kStorePathBytes; ++i) {
+      if (text[i] == '\0') return true;
+    }
+    return false;
+  };
+  if (!ends(state.root) || !ends(state.origin)) return "has a path without an end";
+  if (state.root[0] != '/' || state.root[1] == '\0') return "has a root that is not a usable path";
+  return nullptr;
+}
+
 }  // namespace millrace::wire

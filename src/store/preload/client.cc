@@ -65,17 +65,13 @@ const char* open_state() {
   void* memory = map_file(wire::kStoreStateFile, O_RDWR, sizeof(wire::StoreState), &size_bytes);
   if (memory == nullptr) return "its file 'state' cannot be mapped";
   auto* state = static_cast<wire::StoreState*>(memory);
-  if (state->magic != wire::kStoreStateMagic) return "its file 'state' does not begin like one";
-  if (state->version != wire::kStoreStateVersion) return "it has another version";
-  if (std::memchr(state->root, '\0', sizeof(state->root)) == nullptr ||
-      std::memchr(state->origin, '\0', sizeof(state->origin)) == nullptr) {
-    return "its file 'state' is damaged";
-  }
+  if (wire::problem_of(*state) != nullptr)
+    return "its file 'state' is damaged, or of another build";
   client.root = state->root;
   client.origin = state->origin;
   while (client.root.size() > 1 && client.root.back() == '/') client.root.remove_suffix(1);
   while (!client.origin.empty() && client.origin.back() == '/') client.origin.remove_suffix(1);
-  if (client.root.size() < 2 || client.root[0] != '/') return "its root is not a usable path";
+  if (client.root.size() < 2) return "its root is not a usable path";
   client.state = state;
   return nullptr;
 }
