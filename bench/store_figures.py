@@ -7,6 +7,7 @@
             fast mode and FUSE, against the same files on tmpfs
     pack    pack --codec none against cp -r on the same file system. `pack` makes its files durable and `cp` does not
     list    find over a million files, against ext4 with everything cached (or what else DIR is)
+    scale   a catalogue of ten million files (--many): bench_store_catalogue, beside millrace; and find over it
     epoch   an epoch of 16 KB files from a cold GlusterFS on loopback, against the store. Needs root, glusterfs-server
     remote  reads from another host: bench/store_remote.py
 
@@ -107,6 +108,11 @@ class Figures:
         self.rows.append(row)
         if not self.options.json:
             print(f"{figure:<58} {target:>8}  {row['ratio']:6.2f} [{low:.2f} {high:.2f}]", flush=True)
+
+    def note(self, text: str) -> None:
+        self.rows.append({"note": text})
+        if not self.options.json:
+            print(text, flush=True)
 
     def missing(self, figure: str, reason: str) -> None:
         self.rows.append({"figure": figure, "missing": reason})
@@ -310,6 +316,27 @@ def measure_list(figures: Figures) -> None:
                             "> 1" if listing == "find -type f" else "", seconds, "plain", "store")
 
 
+# ---- scale
+
+
+def measure_scale(figures: Figures) -> None:
+    """Not ratios, but what a target of the design bounds: bytes, and what a job waits for."""
+    program = Path(figures.millrace).parent / "bench_store_catalogue"
+    if not program.exists():
+        raise Missing("bench_store_catalogue is not built")
+    count = figures.options.many
+    with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="store-") as name:
+        folder = Path(name)
+        (folder / "origin").mkdir()
+        for line in run(program, folder / "packs", count).splitlines():
+            figures.note(f"{count:,} files: {line}")
+        begin = time.perf_counter()
+        with figures.store(folder / "packs", folder / "store", "--origin", folder / "origin") as environment:
+            figures.note(f"{count:,} files: the service is ready after {time.perf_counter() - begin:.2f} s")
+            seconds = timed("find", folder / "store", "-type", "f", env=environment)
+            figures.note(f"{count:,} files: find -type f takes {seconds:.2f} s, {count / seconds / 1e6:.1f} M files/s")
+
+
 # ---- epoch
 
 
@@ -371,7 +398,8 @@ def measure_remote(figures: Figures) -> None:
     figures.rows += json.loads(run(*words, "--json"))
 
 
-MEASURES = {"read": measure_reads, "pack": measure_pack, "list": measure_list, "epoch": measure_epoch, "remote": measure_remote}
+MEASURES = {"read": measure_reads, "pack": measure_pack, "list": measure_list, "scale": measure_scale,
+            "epoch": measure_epoch, "remote": measure_remote}
 
 
 def main() -> None:
@@ -382,6 +410,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--bytes", type=int, default=200_000_000, help="of each tree that is packed")
     parser.add_argument("--files", type=int, default=1_000_000, help="number of files to list")
+    parser.add_argument("--many", type=int, default=10_000_000, help="number of files in a catalogue that has no files")
     parser.add_argument("--json", action="store_true")
     figures = Figures(parser.parse_args())
     for name in figures.options.only:
