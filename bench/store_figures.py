@@ -158,23 +158,17 @@ def make_reader(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def mounted(figures: Figures, packs: Path, folder: Path):
-    """The files through FUSE, opened as if nothing was cached; None if this build cannot."""
-    if "mount" not in figures.help:
-        yield None
-        return
+    """The files through FUSE as it is by default: what was cached is forgotten at each open. None if it cannot be."""
     place = folder / "fuse"
     place.mkdir()
-    process = subprocess.Popen([figures.millrace, "store", "mount", "--packs", packs, "--at", place, "--no-keep-cache"],
-                               stdout=subprocess.DEVNULL)
+    words = [figures.millrace, "store", "mount", place, "--packs", packs, "--background", "--no-keep-cache"]
+    if "--no-keep-cache" not in figures.help or subprocess.run(words, capture_output=True).returncode != 0:
+        yield None
+        return
     try:
-        for _ in range(100):
-            if os.path.ismount(place) or process.poll() is not None:
-                break
-            time.sleep(0.1)
-        yield place if os.path.ismount(place) else None
+        yield place
     finally:
-        subprocess.run(["fusermount3", "-u", place], check=False, capture_output=True)
-        process.wait(20)
+        run(figures.millrace, "store", "unmount", place)
 
 
 class Place:
