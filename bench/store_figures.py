@@ -358,7 +358,7 @@ def measure_epoch(figures: Figures) -> None:
     with gluster(figures.options.folder) as (mount, forget), tempfile.TemporaryDirectory(dir="/dev/shm") as name:
         folder = Path(name)
         reader = make_reader(folder)
-        names = make_files(mount / "plain", SIZES["16 KB"], 32_000_000)
+        names = make_files(mount / "plain", SIZES["16 KB"], 64_000_000)
         random.Random(1).shuffle(names)
         packs, root = mount / "packs", folder / "store"
         run(figures.millrace, "store", "pack", mount / "plain", "-o", packs, "--codec", "none", stderr=subprocess.DEVNULL)
