@@ -183,10 +183,10 @@ if __name__ == "__main__":
 """
 TENSORFLOW = """
 import os
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # its messages have times
 import hashlib, tensorflow as tf
 data = tf.io.read_file(root + "/large.bin").numpy()
-print(hashlib.md5(data).hexdigest(), sorted(tf.io.gfile.glob(root + "/train/*/0*")), tf.io.gfile.listdir(root + "/val"))
+print(hashlib.md5(data).hexdigest(), sorted(tf.io.gfile.glob(root + "/train/*/0*")), sorted(tf.io.gfile.listdir(root + "/val")))
 files = tf.data.Dataset.list_files(root + "/train/*/*.bin", shuffle=False)
 print([len(x) for x in files.map(tf.io.read_file, num_parallel_calls=2).as_numpy_iterator()])
 print(sum(1 for _ in tf.data.TextLineDataset(root + "/val/words.txt")))
