@@ -62,6 +62,9 @@ Result<replay::PlanOptions> plan_options(const Arguments& arguments) {
     options.size_min = range.min;
     options.size_max = range.max;
   }
+  if (const auto list = arguments.value("files")) {
+    ASSIGN_OR_RETURN(options.files, replay::read_file_list(*list));
+  }
   if (const auto root = arguments.value("root")) options.root = replay::clean_path(*root, "/");
   return options;
 }
@@ -87,6 +90,7 @@ Result<int> run_replay(const Arguments& arguments, Output& output) {
                                           .fill = arguments.has("fill"),
                                           .overwrite = overwrite,
                                           .drop_cache = arguments.has("drop-cache"),
+                                          .only_existing = arguments.has("existing"),
                                           .stop = &is_replay_stopped}));
   const auto timing = arguments.value("timing") == "as-recorded" ? replay::Timing::kAsRecorded
                                                                  : replay::Timing::kFast;
@@ -132,6 +136,11 @@ std::vector<Option> replay_options() {
        .value = "PATH",
        .help = "only files below this directory of the trace, which becomes DIR",
        .check = check_root},
+      {.name = "files",
+       .value = "FILE",
+       .help = "only the files that FILE lists, one absolute path of the trace on each line",
+       .kind = ValueKind::kFile},
+      {.name = "existing", .help = "create and modify nothing: fail if a file is missing in DIR"},
       {.name = "fill", .help = "fill the created files with random bytes, not holes"},
       {.name = "drop-cache", .help = "drop existing files from the page cache before the start"},
       {.name = "overwrite", .help = "the replay may modify files that exist in DIR"},

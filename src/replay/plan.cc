@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/file.h"
 #include "base/radix_sort.h"
 #include "base/spelling.h"
 #include "base/text.h"
@@ -80,6 +81,7 @@ class Planner {
     if (!is_storage(text)) return kNameNotStorage;
     const std::string path = clean_path(text, directory);
     if (!options_.root.empty() && !is_below(path, options_.root)) return kNameOutside;
+    if (!options_.files.empty() && !options_.files.contains(path)) return kNameOutside;
     return plan_.names.intern(path);
   }
 
@@ -279,6 +281,24 @@ Result<std::vector<bool>> parse_functions(std::string_view text) {
     if (comma == text.size()) return functions;
     text.remove_prefix(comma + 1);
   }
+}
+
+Result<std::set<std::string, std::less<>>> read_file_list(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, read_file(path));
+  std::set<std::string, std::less<>> files;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    at = end + 1;
+    if (line.empty()) continue;
+    if (!line.starts_with('/')) {
+      return fail(Errc::kInvalidArgument, "{}: '{}' is not absolute; names in a trace begin with /",
+                  printable(path), printable(line));
+    }
+    files.insert(clean_path(line, "/"));
+  }
+  if (files.empty()) return fail(Errc::kInvalidArgument, "{}: lists no file", printable(path));
+  return files;
 }
 
 Result<SizeRange> parse_size_range(std::string_view text) {

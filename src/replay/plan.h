@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,7 @@ struct PlanOptions {
   uint64_t size_min = 0;        // for calls that move bytes
   uint64_t size_max = ~uint64_t{0};
   std::string root;  // a clean path; empty: the common directory of all files
+  std::set<std::string, std::less<>> files;  // clean paths; empty: all
 };
 
 struct Plan {
@@ -153,6 +155,10 @@ struct SizeRange {
   uint64_t max = ~uint64_t{0};
 };
 Result<SizeRange> parse_size_range(std::string_view text);
+
+// The paths that a file lists, one on each line. Fails if one is not absolute, or if there are
+// none.
+Result<std::set<std::string, std::less<>>> read_file_list(const std::string& path);
 
 // Assigns handles and names to the steps, which are in the order of time, and marks those that are
 // not replayed. Used by make_plan().

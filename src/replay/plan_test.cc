@@ -203,6 +203,7 @@ TEST(Plan, FiltersSelectFunctionsSizesRanksAndFiles) {
   EXPECT_THAT(calls_of(below), ElementsAre(Call::kStat));
   EXPECT_EQ(below.skipped.outside, 4u);
   EXPECT_EQ(below.relative(below.names.find("/e/b")), "b");
+  EXPECT_THAT(calls_of(trace.plan({.files = {"/e/b", "/e/c"}})), ElementsAre(Call::kStat));
 }
 
 TEST(Plan, WordsAndRangesAreChecked) {

@@ -44,9 +44,11 @@ class Preparation {
   Result<Prepared> run() {
     RETURN_IF_ERROR(open_folder());
     prepared_.existed.resize(plan_.paths.size());
+    if (options_.only_existing) RETURN_IF_ERROR(check_only_reads());
     for (uint32_t path = 0; path < plan_.paths.size(); ++path) {
       if (plan_.paths[path].is_used) RETURN_IF_ERROR(look_at(path));
     }
+    if (options_.only_existing) RETURN_IF_ERROR(check_all_exist());
     RETURN_IF_ERROR(check_writable());
     RETURN_IF_ERROR(check_space());
     for (uint32_t path = 0; path < plan_.paths.size(); ++path) {
@@ -65,6 +67,9 @@ class Preparation {
       if (errno != ENOENT) {
         return fail_os(errno, "cannot use this folder").within(printable(options_.onto));
       }
+      if (options_.only_existing) {
+        return fail(Errc::kNotFound, "{}: no such folder", printable(options_.onto));
+      }
       RETURN_IF_ERROR(make_directories(options_.onto));
       made_folder_ = true;
     } else if (!S_ISDIR(status.st_mode)) {
@@ -77,6 +82,29 @@ class Preparation {
     prepared_.onto = real.get();
     if (made_folder_) prepared_.directories.push_back(prepared_.onto);
     is_directory_there_[prepared_.onto] = true;
+    return {};
+  }
+
+  // Before anything is looked at: looking at a file that the trace creates removes it.
+  Status check_only_reads() const {
+    for (uint32_t index = 0; index < plan_.paths.size(); ++index) {
+      const Path& path = plan_.paths[index];
+      if (!path.is_used || (!path.is_created && !path.is_modified)) continue;
+      return fail(
+          Errc::kInvalidArgument,
+          "the trace creates or modifies {}; without --existing, it is replayed in a folder "
+          "of its own",
+          printable(plan_.names.text(index)));
+    }
+    return {};
+  }
+
+  Status check_all_exist() const {
+    for (uint32_t index = 0; index < plan_.paths.size(); ++index) {
+      if (!is_needed(plan_.paths[index]) || prepared_.existed[index]) continue;
+      return fail(Errc::kNotFound, "{}: the trace reads it, but it does not exist",
+                  printable(place(index)));
+    }
     return {};
   }
 

@@ -17,10 +17,11 @@
 namespace millrace::replay {
 
 struct PrepareOptions {
-  std::string onto;         // the folder; created if it is missing
-  bool fill = false;        // write pseudo-random bytes; otherwise files are sparse
-  bool overwrite = false;   // the replay may modify existing files
-  bool drop_cache = false;  // also of existing files
+  std::string onto;            // the folder; created if it is missing
+  bool fill = false;           // write pseudo-random bytes; otherwise files are sparse
+  bool overwrite = false;      // the replay may modify existing files
+  bool drop_cache = false;     // also of existing files
+  bool only_existing = false;  // fail instead of creating or modifying anything
   const std::atomic<bool>* stop = nullptr;
 };
 

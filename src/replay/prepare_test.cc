@@ -91,6 +91,26 @@ TEST_F(PrepareTest, ExistingFilesAreModifiedOnlyOnRequest) {
   EXPECT_FALSE(fs::exists(onto("a")));
 }
 
+TEST_F(PrepareTest, OnlyExistingFilesAreUsedOnRequest) {
+  const PrepareOptions options{.onto = onto(), .only_existing = true};
+  const Plan reads = CallTrace(kReadsTwo).plan();
+  EXPECT_THAT(prepare(reads, options).error().message(), HasSubstr("no such folder"));
+  fs::create_directories(onto("x"));
+  std::ofstream(onto("x/a")) << "short";
+  EXPECT_THAT(prepare(reads, options).error().message(), HasSubstr("/b: the trace reads it"));
+  EXPECT_FALSE(fs::exists(onto("b")));
+  std::ofstream(onto("b")) << "there";
+  EXPECT_TRUE(prepare(reads, options).ok());
+
+  const Plan writes = CallTrace({{.call = Call::kOpen,
+                                  .file = "/d/b",
+                                  .result = 3,
+                                  .detail = O_WRONLY | O_CREAT | O_EXCL}})
+                          .plan({.root = "/d"});
+  EXPECT_THAT(prepare(writes, options).error().message(), HasSubstr("creates or modifies /d/b"));
+  EXPECT_EQ(*read_file(onto("b")), "there");
+}
+
 TEST_F(PrepareTest, SymbolicLinksAreRefusedAnywhereOnTheWay) {
   const Plan plan = CallTrace(kReadsTwo).plan();
   fs::create_directories(onto());
