@@ -52,6 +52,7 @@ struct Finding {
   std::string threshold;  // "most reads under 64 KiB", and the reason
   std::vector<Change> changes;
   Gain gain;
+  std::optional<Gain> tried;  // what `millrace store` gained when it was tried (trial.h)
   // Other findings about the same seconds, largest gain first: each is another way to save them.
   std::vector<Finding> also;
 };

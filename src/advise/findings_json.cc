@@ -13,6 +13,15 @@ void begin_document(JsonWriter& json) {
 
 void write_findings(JsonWriter& json, const std::vector<Finding>& findings);
 
+void write_gain(JsonWriter& json, std::string_view key, const Gain& gain) {
+  json.key(key);
+  json.begin_object();
+  json.field("saved_ns", gain.saved_ns);
+  json.field("share", gain.share);
+  json.field("how", gain.how);
+  json.end_object();
+}
+
 void write_finding(JsonWriter& json, const Finding& finding) {
   json.begin_object();
   json.field("rule", finding.rule);
@@ -37,12 +46,8 @@ void write_finding(JsonWriter& json, const Finding& finding) {
     json.end_object();
   }
   json.end_list();
-  json.key("gain");
-  json.begin_object();
-  json.field("saved_ns", finding.gain.saved_ns);
-  json.field("share", finding.gain.share);
-  json.field("how", finding.gain.how);
-  json.end_object();
+  write_gain(json, "gain", finding.gain);
+  if (finding.tried) write_gain(json, "tried", *finding.tried);
   if (!finding.also.empty()) {
     json.key("also");
     write_findings(json, finding.also);
@@ -80,12 +85,16 @@ void write_advice(JsonWriter& json, const Verdict& verdict, const std::vector<Fi
 }
 
 std::string findings_json(const Verdict& verdict, const std::vector<Finding>& findings,
-                          const Machine& machine) {
+                          const Machine& machine, const Trial* trial) {
   JsonWriter json;
   begin_document(json);
   json.key("machine");
   write_machine(json, machine);
   write_advice(json, verdict, findings);
+  if (trial != nullptr) {
+    json.key("tried");
+    write_trial(json, *trial);
+  }
   json.end_object();
   return std::move(json).finish();
 }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "analyze/files/file_kinds.h"
 #include "base/units.h"
 
 namespace millrace::advise {
@@ -233,6 +234,34 @@ uint64_t stored_reads_ns(const Profile& profile) {
 uint64_t around_calls(const analyze::Loading& loading, uint64_t calls) {
   const uint64_t all = 2 * loading.opens + loading.stats + loading.lists + loading.reads;
   return std::min(scaled(loading.other_ns, ratio(calls, all)), calls * kAroundCallNs);
+}
+
+namespace {
+
+// The directory of all files like the one that most bytes were read from: with one directory for
+// each class, that of the classes.
+std::string dataset_directory(const Profile& profile) {
+  const std::string of_most = data_directory(profile);
+  const analyze::FileStats* most = most_read_file(profile);
+  if (most == nullptr) return of_most;
+  const std::string extension = analyze::extension_of(most->path);
+  std::string directory = of_most;
+  for (const analyze::FileStats& file : profile.files) {
+    if (file.kind != FileKind::kData || analyze::extension_of(file.path) != extension) continue;
+    while (!directory.empty() && !file.path.starts_with(directory + "/")) {
+      directory.resize(std::min(directory.rfind('/'), directory.size() - 1));
+    }
+  }
+  return directory.empty() ? of_most : directory;
+}
+
+}  // namespace
+
+std::string store_commands(const Profile& profile) {
+  const std::string directory = dataset_directory(profile);
+  return fmt::format(
+      "millrace store pack {} -o PACKS, then millrace store run --packs PACKS --at {} -- COMMAND",
+      directory, directory);
 }
 
 uint64_t epochs_of(const Profile& profile) { return std::max<uint64_t>(profile.job.epochs, 1); }

@@ -3,14 +3,26 @@
 
 #include "advise/findings_json.h"
 #include "advise/findings_text.h"
+#include "advise/trial.h"
 #include "advise/verdict.h"
 #include "base/text.h"
+#include "cli/advise_try.h"
 #include "cli/inputs.h"
 #include "cli/machine_options.h"
 #include "cli/verbs.h"
 
 namespace millrace::cli {
 namespace {
+
+Result<advise::Trial> tried(const Arguments& arguments, const analyze::Profile& profile) {
+  const auto& paths = arguments.positionals();
+  if (paths.size() != 1) return fail(Errc::kInvalidArgument, "--try takes one trace");
+  ASSIGN_OR_RETURN(
+      advise::Trial trial,
+      try_store({.trace = paths.front(), .parent = arguments.value("try-folder")}).within("--try"));
+  trial.gain = advise::measured_gain(profile, trial);
+  return trial;
+}
 
 Result<int> advise_with(const Arguments& arguments, Output& output, comm::Comm& comm) {
   const advise::MachineWords words = machine_words(arguments);
@@ -28,14 +40,22 @@ Result<int> advise_with(const Arguments& arguments, Output& output, comm::Comm& 
   warn_of(profile.problems);
   ASSIGN_OR_RETURN(const advise::Machine machine,
                    advise::apply_overrides(advise::detect_machine(profile), words));
-  const std::vector<advise::Finding> findings = advise::advise(profile, machine);
+  std::vector<advise::Finding> findings = advise::advise(profile, machine);
+  std::optional<advise::Trial> trial;
+  if (arguments.has("try")) {
+    ASSIGN_OR_RETURN(trial, tried(arguments, profile));
+    advise::add_trial(*trial, findings);
+  }
   const advise::Verdict verdict = advise::verdict_of(profile, findings);
   if (arguments.has("json")) {
-    output.print(advise::findings_json(verdict, findings, machine));
+    output.print(advise::findings_json(verdict, findings, machine, trial ? &*trial : nullptr));
   } else if (profile.job.events == 0 && findings.empty()) {
     output.print(fmt::format("{}\n", printable(verdict.sentence)));  // nothing to judge
   } else {
     output.print(advise::findings_text(verdict, findings, machine, output.terminal()));
+  }
+  if (trial && !arguments.has("json")) {
+    output.print("\n" + advise::trial_text(*trial, output.terminal()));
   }
   return kExitSuccess;
 }
@@ -56,8 +76,16 @@ Result<int> run_advise(const Arguments& arguments, Output& output) {
 }  // namespace
 
 Command advise_command() {
-  std::vector<Option> options = {json_option(),
-                                 {.name = "rules", .help = "list all rules and exit"}};
+  std::vector<Option> options = {
+      json_option(),
+      {.name = "rules", .help = "list all rules and exit"},
+      {.name = "try",
+       .help = "measure what millrace store gains, on a sample of the "
+               "dataset"},
+      {.name = "try-folder",
+       .value = "DIR",
+       .help = "where to put the sample, at most 1 GiB ($TMPDIR or /tmp)",
+       .kind = ValueKind::kDirectory}};
   for (Option& option : input_options()) options.push_back(std::move(option));
   for (Option& option : machine_options()) options.push_back(std::move(option));
   Positional traces = traces_positional();
@@ -72,12 +100,17 @@ Command advise_command() {
           "can gain at most. A job without problems gets no findings.\n\n"
           "Cores, memory and local disks are detected if the job ran on this machine, and the kind of "
           "storage if its files are here. Otherwise specify them with options. Rules that need an "
-          "unknown value are skipped; the last line names the unknown values.",
+          "unknown value are skipped; the last line names the unknown values.\n\n"
+          "With --try, the calls of the job on a random sample of its files are made again: on the "
+          "files, and on a store with the same files (`millrace store run`, `millrace replay`). The "
+          "measured gain is printed beside the estimate. The dataset must still be there; it is only "
+          "read. The sample has at most 10,000 files and 1 GiB, and is removed at the end.",
       .options = std::move(options),
       .positionals = {std::move(traces)},
       .examples = {{"millrace advise t/", "what to change in the job recorded into t/"},
                    {"millrace advise t/ --data-storage lustre --memory 256GiB",
                     "for a job that ran on a cluster"},
+                   {"millrace advise t/ --try", "and measure what a store would gain"},
                    {"millrace advise --rules", "list all rules"}},
       .run = run_advise,
   };

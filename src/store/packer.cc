@@ -119,6 +119,29 @@ class Packing {
     return {};
   }
 
+  Result<Tree> chosen_files() const {
+    std::vector<Member> members;
+    ASSIGN_OR_RETURN(const File source, open_directory(options_.source.string()));
+    for (const std::string& path : options_.files) {
+      RETURN_IF_ERROR(check_path(path).within(printable(path)));
+      ASSIGN_OR_RETURN(
+          const File file,
+          open_below(source, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK).within(printable(path)));
+      struct stat status{};
+      if (::fstat(file.fd(), &status) != 0 || !S_ISREG(status.st_mode)) {
+        return fail(Errc::kInvalidArgument, "{}: is not a file", printable(path));
+      }
+      Member member{.path = path, .target = {}};
+      member.entry.kind = EntryKind::kFile;
+      member.entry.size_bytes = static_cast<uint64_t>(status.st_size);
+      member.entry.mode = status.st_mode & 07777;
+      member.entry.mtime_ns =
+          int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + int64_t{status.st_mtim.tv_nsec};
+      members.push_back(std::move(member));
+    }
+    return tree_of(std::move(members));
+  }
+
   Status list_source() {
     std::error_code error;
     RETURN_IF_ERROR(refuse_complete_pack(options_.directory));
@@ -131,8 +154,9 @@ class Packing {
                   printable(options_.directory.string()));
     }
     WalkReport walked;
-    ASSIGN_OR_RETURN(Tree tree,
-                     walk_directory(options_.source.string(), walked, options_.on_listed));
+    ASSIGN_OR_RETURN(Tree tree, options_.files.empty() ? walk_directory(options_.source.string(),
+                                                                        walked, options_.on_listed)
+                                                       : chosen_files());
     report_.skipped = std::move(walked.skipped);
     ASSIGN_OR_RETURN(plan_, make_plan(std::move(tree), options_));
     plan_.origin = fs::canonical(options_.source, error).string();

@@ -20,6 +20,8 @@ namespace millrace::store {
 
 struct PackOptions {
   std::filesystem::path source;
+  // Only these files, as paths relative to the source; empty: all, with directories and links.
+  std::vector<std::string> files;
   std::filesystem::path directory;  // of the pack
   uint32_t partition_count = 0;     // without the broadcast partition; 0: one for each GiB
   CodecChoice codec = CodecChoice::kAuto;

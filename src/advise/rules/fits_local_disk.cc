@@ -44,9 +44,8 @@ Judged judge_fits_local_disk(const analyze::Profile& profile, const Machine& mac
               "$TMPDIR/, and train from there",
               data_directory(profile)))
           .tf_data("cache on the local disk: .cache(filename) copies it in the first epoch")
-          .store(
-              "millrace store (coming) spreads it over the local disks under the same paths, even "
-              "if it does not fit on one")
+          .store(fmt::format("keep it on the local disk under the same paths (--local $TMPDIR): {}",
+                             store_commands(profile)))
           .take();
   finding.gain = gain_of(
       waiting, again->saved_ns - std::min(again->saved_ns, left_ns),

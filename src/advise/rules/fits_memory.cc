@@ -94,8 +94,7 @@ Judged judge_fits_memory(const analyze::Profile& profile, const Machine& machine
               "open files with driver='core' in h5py (H5Pset_fapl_core): it reads the file into "
               "memory")
           .store(
-              "millrace store (coming) keeps the dataset in memory, a part on each host, under the "
-              "same paths")
+              fmt::format("keep it in memory, under the same paths: {}", store_commands(profile)))
           .take();
   finding.gain = gain_of(waiting, again->saved_ns,
                          "the waiting caused by reads after the first time, minus copying the "

@@ -102,7 +102,7 @@ Judged judge_many_small_files(const analyze::Profile& profile, const Machine& ma
               "files there; this stores the first 64 KiB with the metadata, and the rest on one "
               "server",
               data_directory(profile)))
-          .store("millrace store (coming) packs files while loading them, and keeps their paths")
+          .store(fmt::format("pack them without changing the program: {}", store_commands(profile)))
           .take();
   finding.gain =
       gain_of(waiting, saved_ns,

@@ -154,7 +154,7 @@ Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& mach
               "tf.data.Dataset.from_tensor_slices; use repeat() instead of a new pipeline")
           .any("list on one rank and broadcast the names; pack small files into large ones")
           .store(
-              "millrace store (coming) serves open, stat and listings from the memory of the host")
+              fmt::format("serve open, stat and listings from memory: {}", store_commands(profile)))
           .take();
   finding.gain = gain_of(waiting, storm.saved_ns,
                          "the time in these calls and in the code around them, in which training "
