@@ -332,12 +332,12 @@ struct Action {
 };
 
 constexpr Action kActions[] = {
-    {"pack", true, run_pack_action},        {"list", true, run_list_action},
-    {"verify", true, run_verify_action},    {"extract", true, run_extract_action},
-    {"run", false, run_run_action},         {"up", false, run_up_action},
-    {"status", false, run_status_action},   {"warm", false, run_warm_action},
-    {"down", false, run_down_action},       {"mount", false, run_mount_action},
-    {"unmount", false, run_unmount_action},
+    {"pack", true, run_pack_action},      {"list", true, run_list_action},
+    {"verify", true, run_verify_action},  {"extract", true, run_extract_action},
+    {"run", false, run_run_action},       {"up", false, run_up_action},
+    {"status", false, run_status_action}, {"warm", false, run_warm_action},
+    {"flush", false, run_flush_action},   {"down", false, run_down_action},
+    {"mount", false, run_mount_action},   {"unmount", false, run_unmount_action},
 };
 
 std::vector<std::string> action_names() {
@@ -414,6 +414,10 @@ Command store_command() {
           "in steps, for job scripts; `up` prints what to export, and its service ends with the "
           "session of the script. `warm` fetches files before they are needed. `status` shows what "
           "is there.\n\n"
+          "Files that programs create below the path go to the node's own storage, and are saved to "
+          "--save in the background when they are closed: `status` shows them as LOCAL, then as "
+          "DURABLE. `flush --wait`, `down` and the end of `run` wait until all are durable; `run` "
+          "then fails if a file could not be saved. The files of the pack cannot be changed.\n\n"
           "`mount` shows the files of --packs, or of a running store, in an existing directory, for "
           "static programs, which `run` cannot serve. It needs FUSE. `unmount` ends it.",
       .options = store_options(),
@@ -442,7 +446,8 @@ Command store_command() {
             "in a job script; the files are on the node's disk"},
            {"millrace store run --packs packs/ --at /data --hosts n1,n2 -- mpirun -n 8 ./train",
             "two nodes, each with half of the partitions"},
-           {"millrace store warm 'val/**'", "fetch the validation set now"}},
+           {"millrace store warm 'val/**'", "fetch the validation set now"},
+           {"millrace store flush --wait", "return when all checkpoints are durable"}},
       .run = run_store,
   };
 }

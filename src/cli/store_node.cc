@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "base/foreground_command.h"
 #include "base/json_writer.h"
@@ -25,6 +27,7 @@
 #include "cli/store_ranks.h"
 #include "store/service_process.h"
 #include "store/warm.h"
+#include "store/written_log.h"
 
 namespace millrace::cli {
 namespace {
@@ -34,6 +37,10 @@ namespace fs = std::filesystem;
 using store::NodeStatus;
 
 constexpr std::chrono::seconds kEndPatience{10};
+constexpr int kSilentWaitMs = 2000;
+constexpr size_t kLocalShown = 20;
+constexpr std::chrono::milliseconds kFlushInterval{50};
+constexpr std::chrono::hours kFlushPatience{24};  // it ends when the service does
 
 Result<std::string> required(const Arguments& arguments, std::string_view option,
                              std::string_view what) {
@@ -62,6 +69,7 @@ Result<store::ServiceOptions> service_options(const Arguments& arguments) {
   options.packs = fs::absolute(packs, error);
   options.local = fs::absolute(local_of(arguments), error);
   options.origin = arguments.value("origin").value_or("");
+  options.save = arguments.value("save").value_or("");
   options.thread_count = count_of(arguments, "threads", 0);
   options.replica_count =
       static_cast<uint32_t>(std::min<uint64_t>(count_of(arguments, "replicas", 1), UINT32_MAX));
@@ -142,33 +150,83 @@ std::string end_text(int wait_status) {
   return fmt::format("exit code {}", WEXITSTATUS(wait_status));
 }
 
-// Ends the service and removes its folder. Reaps the child, which is ours.
-void take_down(const store::StartedService& service) {
+void say(const std::string& line) { fmt::print(stderr, "millrace: store: {}\n", line); }
+
+// Waits for a service that saves what the command created. This may take long, so it is said.
+int wait_for_service(const store::StartedService& service) {
+  const File process = store::watch_process(service.pid);
+  pollfd ended{.fd = process.fd(), .events = POLLIN, .revents = 0};
+  if (process.is_open() && ::poll(&ended, 1, kSilentWaitMs) == 0) {
+    say("waiting until the files that the command created are saved");
+  }
+  int status = 0;
+  ::waitpid(service.pid, &status, 0);
+  return status;
+}
+
+// Ends the service and removes its folder. Reaps the child, which is ours. Returns whether all that
+// the command created is durable.
+bool take_down(const store::StartedService& service) {
   auto node = store::read_node(service.node);
   int status = 0;
   const bool has_ended = ::waitpid(service.pid, &status, WNOHANG) == service.pid;
   if (!has_ended) {
     ::kill(service.pid, SIGTERM);
-    ::waitpid(service.pid, &status, 0);
+    status = wait_for_service(service);
   }
-  if (has_ended || status != 0) {  // it may have been killed a moment ago
+  const bool is_saved = !WIFEXITED(status) || WEXITSTATUS(status) != store::kExitNotSaved;
+  if (has_ended || (status != 0 && is_saved)) {  // it may have been killed a moment ago
     fmt::print(stderr,
                "millrace: store: the service ended before the command ({}); files that were not "
                "there yet were read from the origin, or failed\n",
                end_text(status));
   }
-  if (!node.ok()) return;
+  if (!node.ok()) return is_saved;
   print_losses(node->state);
   node->is_running = false;
-  const Status ended = store::end_node(*node, kEndPatience);
-  if (!ended.ok()) fmt::print(stderr, "millrace: store: {}\n", ended.error().message());
+  bool is_kept = true;
+  const Status ended = store::end_node(*node, kEndPatience, [&](const std::string& line) {
+    is_kept = false;
+    say(line);
+  });
+  if (!ended.ok()) say(ended.error().message());
+  return is_saved && is_kept;
+}
+
+// Waits until all that programs created on any node is durable. Returns whether it is. A node that
+// does not answer is lost, and has nobody to wait for.
+bool flush_peers(const fs::path& node) {
+  const auto peers = find_peers(node);
+  if (!peers.ok() || *peers == nullptr) return true;
+  bool is_saved = true;
+  for (uint32_t i = 0; i < (*peers)->size(); ++i) {
+    const auto rank = static_cast<comm::Rank>(i);
+    static_cast<void>((*peers)->ask(rank, wire::PeerKind::kFlush, bytes_of("B")));
+  }
+  for (uint32_t i = 0; i < (*peers)->size(); ++i) {
+    const auto rank = static_cast<comm::Rank>(i);
+    auto progress = static_cast<char>(wire::FlushProgress::kRunning);
+    while (progress == static_cast<char>(wire::FlushProgress::kRunning)) {
+      const auto answer = (*peers)->ask(rank, wire::PeerKind::kFlush, bytes_of("Q"));
+      if (!answer.ok()) say(answer.error().message());
+      if (!answer.ok() || answer->size() != 1) break;
+      progress = (*answer)[0];
+      if (progress == static_cast<char>(wire::FlushProgress::kRunning)) {
+        std::this_thread::sleep_for(kFlushInterval);
+      }
+    }
+    is_saved = is_saved && progress == static_cast<char>(wire::FlushProgress::kDurable);
+  }
+  return is_saved;
 }
 
 // The services of other nodes end with the launcher, which the keeper ends. They have said
 // themselves what was lost.
-void take_down_group(const store::StartedService& keeper) {
+bool take_down_group(const store::StartedService& keeper) {
+  const bool is_saved = flush_peers(keeper.node);
   ::kill(keeper.pid, SIGTERM);
   ::waitpid(keeper.pid, nullptr, 0);
+  return is_saved;
 }
 
 struct NodeServices {
@@ -202,11 +260,9 @@ Result<int> run_run_action(const Arguments& arguments, Output&) {
   ASSIGN_OR_RETURN(const NodeServices services,
                    start_services(arguments, store::watch_process(::getpid()), false));
   const auto status = run_command_on(services.started.node, library, arguments.program());
-  if (services.is_group) {
-    take_down_group(services.started);
-  } else {
-    take_down(services.started);
-  }
+  const bool is_saved =
+      services.is_group ? take_down_group(services.started) : take_down(services.started);
+  if (status.ok() && *status == 0 && !is_saved) return kExitFailure;
   if (status.ok()) return exit_like(*status);
   if (status.error().code() != Errc::kNotFound) return status.error();
   fmt::print(stderr, "millrace: {}\n", status.error().message());
@@ -262,6 +318,7 @@ Result<NodeStatus> chosen_node(const Arguments& arguments) {
 Result<int> run_up_action(const Arguments& arguments, Output& output) {
   RETURN_IF_ERROR(check_no_paths(arguments));
   ASSIGN_OR_RETURN(const fs::path library, find_client_library());
+  store::remove_stale_nodes(local_of(arguments), say);  // a service has no terminal to tell it
   const auto exports = [&](const fs::path& node) {
     const auto [name, list] =
         forwarded_variables({.node = node.string(), .preload = preload_with(library)});
@@ -280,11 +337,48 @@ Result<int> run_up_action(const Arguments& arguments, Output& output) {
   return kExitSuccess;
 }
 
+namespace {
+
+// Waits until all is durable. Returns an errno value.
+Result<int> flush_node(const NodeStatus& node) {
+  ASSIGN_OR_RETURN(const store::ServiceClient client, store::ServiceClient::connect(node.path));
+  RETURN_IF_ERROR(client.ask_flush(1));
+  auto reply = client.next(std::chrono::milliseconds(kSilentWaitMs));
+  if (!reply.ok() && reply.error().code() == Errc::kTimeout) {
+    say("waiting until the files that programs created are saved");
+    reply = client.next(kFlushPatience);
+  }
+  if (!reply.ok()) return std::move(reply).error();
+  return reply->os_error;
+}
+
+// Prints what was added to the log since the last call. The file may have been removed meanwhile.
+void print_log(const File& log, uint64_t& printed_bytes) {
+  char buffer[4096];
+  while (log.is_open()) {
+    const auto size =
+        log.read_at(printed_bytes, std::as_writable_bytes(std::span(buffer, sizeof(buffer))));
+    if (!size.ok() || *size == 0) return;
+    fmt::print(stderr, "{}", std::string_view(buffer, *size));
+    printed_bytes += *size;
+  }
+}
+
+}  // namespace
+
 Result<int> run_down_action(const Arguments& arguments, Output&) {
   RETURN_IF_ERROR(check_no_paths(arguments));
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
-  const auto log = read_file(node.path / store::kLogFile);
-  if (log.ok()) fmt::print(stderr, "{}", *log);
+  bool is_saved = true;
+  if (node.is_running && node.state.written != 0) {
+    const auto flushed = flush_node(node);
+    is_saved = !flushed.ok() || *flushed == 0 || *flushed == EOPNOTSUPP;
+  }
+  if (node.is_running) is_saved = flush_peers(node.path) && is_saved;
+  uint64_t printed_bytes = 0;
+  auto opened = File::open(node.path / store::kLogFile, O_RDONLY);
+  const File log = opened.ok() ? *std::move(opened) : File();
+  print_log(log, printed_bytes);
   print_losses(node.state);
   ASSIGN_OR_RETURN(const auto peers, find_peers(node.path));
   if (peers != nullptr) {
@@ -292,8 +386,13 @@ Result<int> run_down_action(const Arguments& arguments, Output&) {
       fmt::print(stderr, "millrace: store: not ended: {}\n", printable(error.message()));
     }
   }
-  RETURN_IF_ERROR(store::end_node(node, kEndPatience));
-  return kExitSuccess;
+  const Status ended = store::end_node(node, kEndPatience, [&](const std::string& line) {
+    is_saved = false;
+    say(line);
+  });
+  print_log(log, printed_bytes);
+  RETURN_IF_ERROR(ended);
+  return is_saved ? kExitSuccess : kExitFailure;
 }
 
 // ---- status -------------------------------------------------------------------------------------
@@ -312,6 +411,7 @@ struct ShownNode {
   store::ServiceSettings settings;
   uint64_t file_count = 0;  // of the whole pack
   uint64_t content_bytes = 0;
+  std::vector<store::WrittenFile> written;
 };
 
 std::vector<ShownPeer> shown_peers(store::Peers& peers) {
@@ -340,6 +440,7 @@ Result<ShownNode> shown_node(NodeStatus node) {
   RETURN_IF_ERROR(file.read_exactly_at(0, std::as_writable_bytes(std::span(&header, 1))));
   shown.file_count = header.file_count;
   shown.content_bytes = header.content_bytes;
+  ASSIGN_OR_RETURN(shown.written, store::list_written(node.path, shown.settings.save));
   shown.node = std::move(node);
   return shown;
 }
@@ -352,6 +453,30 @@ std::string peer_text(const ShownPeer& peer) {
                      format_exact(counters.peer_files),
                      format_exact(counters.fallbacks + counters.origin_files),
                      counted(counters.errors, "error", "errors"));
+}
+
+// "2 files of 1.5 GiB: 1 DURABLE in /shared/run, 1 LOCAL".
+std::string written_text(const ShownNode& shown) {
+  uint64_t bytes = 0;
+  uint64_t durable = 0;
+  for (const store::WrittenFile& file : shown.written) {
+    bytes += file.version.size_bytes;
+    durable += file.state == store::WrittenState::kDurable ? 1 : 0;
+  }
+  const std::string where =
+      shown.settings.save.empty() ? "" : fmt::format(" in {}", printable(shown.settings.save));
+  std::string out =
+      fmt::format("{} of {}: {} DURABLE{}, {} LOCAL",
+                  counted(shown.written.size(), "file", "files"), format_bytes(bytes),
+                  format_exact(durable), where, format_exact(shown.written.size() - durable));
+  size_t listed = 0;
+  for (const store::WrittenFile& file : shown.written) {
+    if (file.state == store::WrittenState::kDurable || listed++ == kLocalShown) continue;
+    if (listed > kLocalShown) break;
+    out += fmt::format("\n            {:<8}  {}, {}", store::name_of(file.state),
+                       printable(file.path), format_bytes(file.version.size_bytes));
+  }
+  return out;
 }
 
 std::string status_text(const ShownNode& shown) {
@@ -374,6 +499,7 @@ std::string status_text(const ShownNode& shown) {
   row("opens",
       fmt::format("{}, {} from the origin, {}", format_exact(counters.opens),
                   format_exact(counters.fallbacks), counted(counters.errors, "error", "errors")));
+  if (!shown.written.empty()) row("created", written_text(shown));
   for (const ShownPeer& peer : shown.peers) {
     row(&peer == shown.peers.data() ? "nodes" : "", peer_text(peer));
   }
@@ -411,6 +537,17 @@ void write_status(JsonWriter& json, const ShownNode& shown) {
     json.field("from_peers", counters.peer_files);
     json.field("from_origin", counters.fallbacks + counters.origin_files);
     json.field("errors", counters.errors);
+    json.end_object();
+  }
+  json.end_list();
+  json.field("save", shown.settings.save);
+  json.key("created");
+  json.begin_list();
+  for (const store::WrittenFile& file : shown.written) {
+    json.begin_object(JsonLayout::kOneLine);
+    json.field("path", file.path);
+    json.field("bytes", file.version.size_bytes);
+    json.field("state", store::name_of(file.state));
     json.end_object();
   }
   json.end_list();
@@ -475,6 +612,30 @@ Result<int> run_warm_action(const Arguments& arguments, Output& output) {
               printable((node.path / store::kLogFile).string()));
 }
 
+// ---- flush --------------------------------------------------------------------------------------
+
+Result<int> run_flush_action(const Arguments& arguments, Output& output) {
+  RETURN_IF_ERROR(check_no_paths(arguments));
+  ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
+  if (!arguments.has("wait")) {
+    ASSIGN_OR_RETURN(const store::ServiceClient client, store::ServiceClient::connect(node.path));
+    RETURN_IF_ERROR(client.ask_flush(1));
+    return kExitSuccess;
+  }
+  ASSIGN_OR_RETURN(int os_error, flush_node(node));
+  if (!flush_peers(node.path) && os_error == 0) os_error = EIO;
+  ASSIGN_OR_RETURN(const ShownNode shown, shown_node(node));
+  output.print(fmt::format("{}: {}\n", printable(node.state.root), written_text(shown)));
+  if (os_error == 0) return kExitSuccess;
+  if (os_error == EOPNOTSUPP) {
+    return fail(Errc::kInvalidArgument,
+                "there is no directory to save files to; start the store with --save");
+  }
+  return fail(Errc::kIo, "files could not be saved to {}: {}; the log of the service says why: {}",
+              printable(shown.settings.save), describe_os_error(os_error),
+              printable((node.path / store::kLogFile).string()));
+}
+
 std::vector<Option> node_options() {
   std::vector<Option> options = {
       {.name = "packs",
@@ -497,9 +658,14 @@ std::vector<Option> node_options() {
        .value = "DIR",
        .help = "run, up: the same files on the shared file system (what was packed)",
        .kind = ValueKind::kDirectory},
+      {.name = "save",
+       .value = "DIR",
+       .help = "run, up: where files that programs create are saved (the origin)",
+       .kind = ValueKind::kDirectory},
+      {.name = "wait", .help = "flush: return when they are durable"},
       {.name = "node",
        .value = "DIR",
-       .help = "status, warm, down, mount: which store (MILLRACE_STORE, or the only one)",
+       .help = "status, warm, flush, down, mount: which store (MILLRACE_STORE, or the only one)",
        .kind = ValueKind::kDirectory}};
   const std::vector<Option> of_ranks = rank_options();
   options.insert(options.end(), of_ranks.begin(), of_ranks.end());

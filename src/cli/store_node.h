@@ -1,5 +1,5 @@
 // store_node: the actions of `store` that concern the service of this node: run, up, status, warm,
-// down.
+// flush, down.
 #pragma once
 
 #include <vector>
@@ -19,6 +19,7 @@ Result<int> run_run_action(const Arguments& arguments, Output& output);
 Result<int> run_up_action(const Arguments& arguments, Output& output);
 Result<int> run_status_action(const Arguments& arguments, Output& output);
 Result<int> run_warm_action(const Arguments& arguments, Output& output);
+Result<int> run_flush_action(const Arguments& arguments, Output& output);
 Result<int> run_down_action(const Arguments& arguments, Output& output);
 
 }  // namespace millrace::cli

@@ -15,8 +15,12 @@
 #include <utility>
 
 #include "base/directory.h"
+#include "base/phrases.h"
 #include "base/text.h"
+#include "store/durable_copy.h"
 #include "store/peer_table.h"
+#include "store/service.h"
+#include "store/written_log.h"
 
 namespace millrace::store {
 namespace {
@@ -67,9 +71,10 @@ void remove_node(const fs::path& path) {
   fs::remove_all(path, ignored);
 }
 
-bool remove_if_stale(const fs::path& path) {
+bool remove_if_stale(const fs::path& path, const Report& report) {
   auto opened = File::open(path, kDirectoryFlags);
   if (!opened.ok() || !lock_directory(*opened, LOCK_NB)) return false;
+  if (!keep_written(path, report)) return false;
   remove_node(path);
   return true;
 }
@@ -109,10 +114,47 @@ uint64_t process_start_time(pid_t pid) {
   return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at, nullptr, 10);
 }
 
-Result<NodeFolder> NodeFolder::create(const fs::path& local, const std::string& job) {
+namespace {
+
+// A service that was killed may have left the beginning of a copy.
+void remove_unfinished_copy(const fs::path& node) {
+  const auto log = read_written_log(node);
+  const auto settings = read_service_settings(node);
+  if (!log.ok() || !settings.ok() || log->token.empty() || log->flushing.empty() ||
+      settings->save.empty())
+    return;
+  const fs::path target = fs::path(settings->save) / log->flushing;
+  std::error_code ignored;
+  fs::remove(temporary_name(target, log->token), ignored);
+}
+
+}  // namespace
+
+bool keep_written(const fs::path& node, const Report& report) {
+  remove_unfinished_copy(node);
+  const auto tell = [&](const std::string& line) {
+    if (report) report(line);
+  };
+  const fs::path folder = node.parent_path() / fmt::format("rescued-{}", node.filename().string());
+  const auto settings = read_service_settings(node);
+  const auto files = rescue_written(node, settings.ok() ? settings->save : "", folder);
+  if (!files.ok()) {
+    tell(fmt::format("{}: files that a job created may not be saved, and stay there: {}",
+                     printable(node.string()), files.error().message()));
+    return false;
+  }
+  if (files->empty()) return true;
+  tell(fmt::format("{} not saved to the shared file system, and moved to {}:",
+                   counted(files->size(), "file was", "files were"), printable(folder.string())));
+  for (const std::string& line : describe_written(*files)) tell("  " + line);
+  return true;
+}
+
+Result<NodeFolder> NodeFolder::create(const fs::path& local, const Report& report,
+                                      const std::string& job) {
   const fs::path directory = nodes_directory(local);
   RETURN_IF_ERROR(make_private_directory(directory));
-  remove_stale_nodes(local);
+  remove_stale_nodes(local, report);
   if (!job.empty() && !is_node_name(job)) {
     return fail(Errc::kInvalidArgument, "'{}' is not the name of a store: it has {} hex digits",
                 printable(job), kNameDigits);
@@ -186,7 +228,7 @@ std::vector<NodeStatus> find_nodes(const fs::path& local) {
   return found;
 }
 
-Status end_node(const NodeStatus& node, std::chrono::milliseconds patience) {
+Status end_node(const NodeStatus& node, std::chrono::milliseconds patience, const Report& report) {
   const auto pid = static_cast<pid_t>(node.state.service_pid);
   if (node.is_running) {
     const File process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -208,18 +250,19 @@ Status end_node(const NodeStatus& node, std::chrono::milliseconds patience) {
     }
   }
   std::error_code error;
-  if (fs::exists(node.path, error) && !remove_if_stale(node.path)) {
+  if (fs::exists(node.path, error) && !remove_if_stale(node.path, report)) {
     return fail(Errc::kIo, "{}: could not be removed; remove it by hand",
                 printable(node.path.string()));
   }
   return {};
 }
 
-size_t remove_stale_nodes(const fs::path& local) {
+size_t remove_stale_nodes(const fs::path& local, const Report& report) {
   size_t count = 0;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(nodes_directory(local), error)) {
-    if (is_node_name(entry.path().filename().string()) && remove_if_stale(entry.path())) ++count;
+    const bool is_node = is_node_name(entry.path().filename().string());
+    if (is_node && remove_if_stale(entry.path(), report)) ++count;
   }
   return count;
 }

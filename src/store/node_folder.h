@@ -9,7 +9,9 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/base.h"
@@ -27,11 +29,15 @@ inline constexpr char kLocalDefault[] = "/dev/shm";
 // The start time of a process as in /proc/PID/stat; 0 if there is none.
 uint64_t process_start_time(pid_t pid);
 
+// Called with lines for the user.
+using Report = std::function<void(const std::string& line)>;
+
 // For the service: a new folder with its subdirectories. Removed by the destructor.
 class NodeFolder {
  public:
   // Also removes the stale folders in the same place. `job` is its name; empty: a random one.
-  static Result<NodeFolder> create(const std::filesystem::path& local, const std::string& job = {});
+  static Result<NodeFolder> create(const std::filesystem::path& local, const Report& report,
+                                   const std::string& job = {});
 
   NodeFolder(NodeFolder&& other) noexcept;
   NodeFolder& operator=(NodeFolder&&) = delete;
@@ -45,6 +51,7 @@ class NodeFolder {
 
   // REQUIRES: publish() has succeeded.
   wire::StoreCounters& counters() const { return state_->counters; }
+  uint64_t& written() const { return state_->written; }
   ByteView state_bytes() const { return std::as_bytes(std::span(state_, 1)); }
 
  private:
@@ -72,10 +79,15 @@ Result<NodeStatus> read_node(const std::filesystem::path& path);
 // The folders of this user's running services, without damaged ones.
 std::vector<NodeStatus> find_nodes(const std::filesystem::path& local);
 
-// Ends the service (SIGTERM, then SIGKILL after `patience`) and removes the folder.
-Status end_node(const NodeStatus& node, std::chrono::milliseconds patience);
+// Moves files that programs created and that are not durable out of the folder of a node, to
+// LOCAL/millrace-store-UID/rescued-JOB, and says so. Returns false if they could not be moved.
+bool keep_written(const std::filesystem::path& node, const Report& report);
 
-// Removes the folders of services that are dead. Returns how many.
-size_t remove_stale_nodes(const std::filesystem::path& local);
+// Ends the service (SIGTERM, then SIGKILL after `patience`) and removes the folder, except for what
+// keep_written() keeps.
+Status end_node(const NodeStatus& node, std::chrono::milliseconds patience, const Report& report);
+
+// Removes the folders of services that are dead, in the same way. Returns how many.
+size_t remove_stale_nodes(const std::filesystem::path& local, const Report& report);
 
 }  // namespace millrace::store

@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -98,6 +99,51 @@ TEST_F(ResolveTest, OnlyTheLastComponentMayBeCreated) {
   EXPECT_TRUE(walk("a/new").only_last_missing);
   EXPECT_TRUE(walk("a/new/").only_last_missing);
   EXPECT_FALSE(walk("a/new/file").only_last_missing);
+}
+
+// What programs have created, by name: a target if it is a link, or "" otherwise.
+const std::map<std::string, std::string, std::less<>>& created() {
+  static const std::map<std::string, std::string, std::less<>> names = {
+      {"new", ""},
+      {"new/sub", ""},
+      {"new/file", ""},
+      {"latest", "new/file"},
+      {"a/to_file", "b/file"},
+      {"absolute", "/data/set/new"},
+      {"dangling", "new/no"},
+      {"circle", "circle"}};
+  return names;
+}
+
+long read_created_link(std::string_view path, char* out, size_t room) {
+  const auto found = created().find(path);
+  if (found == created().end()) return -ENOENT;
+  if (found->second.empty()) return -EINVAL;
+  return static_cast<long>(found->second.copy(out, room));
+}
+
+TEST_F(ResolveTest, WhatProgramsCreatedIsInTheTreeOfTheNode) {
+  const Catalogued tree = {view_, "/data/set", {"/node/tree", read_created_link}};
+  const auto place = [&](std::string_view path, Last last = Last::kFollow) {
+    const Place found = walk_path(tree, wire::kRootEntry, path, last, *walk_);
+    if (found.where == Where::kInside) return std::string("packed");
+    const std::string error = found.where == Where::kFailed ? strerrorname_np(found.error) : "";
+    return found.path == nullptr ? error : error + found.path;
+  };
+  EXPECT_EQ(place("new/file"), "/node/tree/new/file");
+  EXPECT_EQ(place("new/sub/"), "/node/tree/new/sub/");
+  EXPECT_EQ(place("new/../a/b/file"), "packed");
+  EXPECT_EQ(place("new/sub/../file"), "/node/tree/new/file");
+  EXPECT_EQ(place("latest"), "/node/tree/new/file");
+  EXPECT_EQ(place("latest", Last::kKeepLink), "/node/tree/latest");
+  EXPECT_EQ(place("a/to_file"), "packed");
+  EXPECT_EQ(place("absolute/file"), "/node/tree/new/file");
+  EXPECT_EQ(place("dangling"), "ENOENT/node/tree/new/no");
+  EXPECT_EQ(place("circle"), "ELOOP");
+  EXPECT_EQ(place("a/other"), "ENOENT/node/tree/a/other");
+  EXPECT_EQ(place("a/other/x"), "ENOENT");
+  EXPECT_EQ(walk_path(tree, wire::kRootEntry, "a/b/x", Last::kFollow, *walk_).entry,
+            view_.find("a/b"));
 }
 
 TEST_F(ResolveTest, LinksDoNotLeaveTheRootByDots) { EXPECT_EQ(resolve("escape"), "ENOENT"); }

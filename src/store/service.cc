@@ -16,11 +16,13 @@
 
 #include "base/atomic_file.h"
 #include "base/cpus.h"
+#include "base/directory.h"
 #include "base/fields.h"
 #include "base/json.h"
 #include "base/json_writer.h"
 #include "base/memory.h"
 #include "base/mounts.h"
+#include "base/phrases.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/units.h"
@@ -84,7 +86,9 @@ int receive(int fd, StoreRequest& request) {
   if (size < 0) return errno == EAGAIN || errno == EINTR ? 0 : -1;
   const bool is_known = size == sizeof(request) && request.magic == wire::kStoreMessageMagic &&
                         request.version == wire::kStoreMessageVersion &&
-                        request.kind == wire::StoreRequestKind::kMaterialise;
+                        (request.kind == wire::StoreRequestKind::kMaterialise ||
+                         request.kind == wire::StoreRequestKind::kWatch ||
+                         request.kind == wire::StoreRequestKind::kFlush);
   return is_known ? 1 : -1;
 }
 
@@ -105,7 +109,7 @@ Result<std::unique_ptr<Service>> Service::start(ServiceOptions options,
                                                 std::optional<PeersOptions> peers) {
   ASSIGN_OR_RETURN(options.root, normal_path(options.root));
   ASSIGN_OR_RETURN(PackReader reader, PackReader::open(options.packs));
-  ASSIGN_OR_RETURN(NodeFolder folder, NodeFolder::create(options.local, options.job));
+  ASSIGN_OR_RETURN(NodeFolder folder, NodeFolder::create(options.local, options.log, options.job));
   if (options.capacity_bytes == 0) options.capacity_bytes = default_capacity(folder.path());
   std::unique_ptr<Service> service(
       new Service(std::move(options), std::move(reader), std::move(folder)));
@@ -128,6 +132,13 @@ Status Service::prepare(std::optional<PeersOptions> peers) {
                                .capacity_bytes = options_.capacity_bytes - reserved,
                                .on_made = note_made,
                                .on_problem = [this](const Error& e) { report(e.message()); }}));
+  ASSIGN_OR_RETURN(
+      written_,
+      Written::start(catalogue(), {.node = node(),
+                                   .save = options_.save,
+                                   .log = [this](const std::string& line) { report(line); },
+                                   .on_saved = [this](const std::string& path,
+                                                      bool exists) { tell_saved(path, exists); }}));
   RETURN_IF_ERROR(publish_settings());
   RETURN_IF_ERROR(listen());
   // The state is last: clients that find it find everything else, too.
@@ -154,6 +165,12 @@ Status Service::open_sources(std::optional<PeersOptions> peers) {
     if (fs::is_directory(packed, error)) options_.origin = packed;
   } else if (!options_.origin.empty()) {
     ASSIGN_OR_RETURN(options_.origin, normal_path(options_.origin));
+  }
+  if (options_.save.empty()) {
+    options_.save = options_.origin;
+  } else {
+    ASSIGN_OR_RETURN(options_.save, normal_path(options_.save));
+    RETURN_IF_ERROR(make_directories(options_.save));
   }
   if (peers) {
     hold_partitions(*peers);
@@ -209,6 +226,10 @@ void Service::open_peers(PeersOptions peers) {
   peers_->serve(wire::PeerKind::kStatus, [this](Rank, ByteView) {
     return PeerAnswer{.bytes = std::string(text_of(folder_.state_bytes())), .view = {}};
   });
+  peers_->serve(wire::PeerKind::kSaved,
+                [this](Rank, ByteView question) { return show_saved(question); });
+  peers_->serve(wire::PeerKind::kFlush,
+                [this](Rank, ByteView question) { return answer_flush(question); });
   for (uint32_t i = 0; i < placement_->replica_count(); ++i) {
     add_source(make_peer_members({reader_, *placement_, *peers_, i}),
                &wire::StoreCounters::peer_files, &wire::StoreCounters::peer_bytes);
@@ -254,6 +275,7 @@ Status Service::publish_settings() const {
   json.begin_object();
   json.field("packs", options_.packs.string());
   json.field("capacity_bytes", options_.capacity_bytes);
+  json.field("save", options_.save.string());
   json.end_object();
   return write_file_atomically(node() / kSettingsFile, bytes_of(std::move(json).finish()), 0600);
 }
@@ -266,6 +288,7 @@ Result<ServiceSettings> read_service_settings(const fs::path& node) {
   ASSIGN_OR_RETURN(Fields fields, Fields::of(document, document.root));
   RETURN_IF_ERROR(fields.require("packs", settings.packs));
   RETURN_IF_ERROR(fields.require("capacity_bytes", settings.capacity_bytes));
+  RETURN_IF_ERROR(fields.require("save", settings.save));
   RETURN_IF_ERROR(fields.finish());
   return settings;
 }
@@ -304,10 +327,79 @@ Status Service::start_threads() {
   return {};
 }
 
-Service::~Service() {
+Service::~Service() { finish(); }
+
+// A peer that does not hear it is lost, which is logged; it finds the file where it was saved.
+void Service::tell_saved(const std::string& path, bool exists) {
+  if (peers_ == nullptr || is_ending_) return;
+  const std::string question = (exists ? "+" : "-") + path;
+  static_cast<void>(peers_->tell_all(wire::PeerKind::kSaved, bytes_of(question)));
+}
+
+Result<PeerAnswer> Service::show_saved(ByteView question) {
+  const std::string_view text = text_of(question);
+  if (text.empty()) return fail(Errc::kCorrupt, "the name of a saved file is missing");
+  const std::lock_guard lock(peers_mutex_);
+  if (written_ == nullptr) return PeerAnswer();
+  RETURN_IF_ERROR(written_->show(std::string(text.substr(1)), text[0] == '+'));
+  add_to_counter(folder_.written(), 1);
+  return PeerAnswer();
+}
+
+// The asker does not wait for the end of a flush, which may take longer than its deadline.
+Result<PeerAnswer> Service::answer_flush(ByteView question) {
+  const std::lock_guard lock(peers_mutex_);
+  const bool begins = text_of(question) == "B" && flush_ != wire::FlushProgress::kRunning;
+  if (begins && written_ != nullptr && written_->has_any()) {
+    flush_ = wire::FlushProgress::kRunning;
+    written_->flush([this](int os_error) {
+      const bool is_durable = os_error == 0 || os_error == EOPNOTSUPP;
+      const std::lock_guard ending(peers_mutex_);
+      flush_ = is_durable ? wire::FlushProgress::kDurable : wire::FlushProgress::kFailed;
+    });
+  }
+  return PeerAnswer{.bytes = std::string(1, static_cast<char>(flush_)), .view = {}};
+}
+
+bool Service::finish() {
+  if (written_ == nullptr) return true;  // it did not start, or has ended
+  is_ending_ = true;
+  if (written_->has_any()) written_->flush();  // files are still served meanwhile
   if (stopper_.is_open()) ::eventfd_write(stopper_.fd(), 1);
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+  const bool is_saved = !written_->has_any() || save_written();
+  std::unique_ptr<Written> ended;
+  {
+    const std::lock_guard lock(peers_mutex_);
+    ended = std::move(written_);
+  }
+  ended.reset();
   peers_.reset();  // their questions are answered from everything else
+  return is_saved;
+}
+
+// The job has ended. What cannot be saved is not removed, unless nobody wanted it to be saved.
+bool Service::save_written() {
+  written_->flush();
+  const auto tell = [&](const std::string& line) {
+    if (options_.log) options_.log(line);  // not counted: all of them matter
+  };
+  auto files = list_written(node(), options_.save);
+  const bool is_saved =
+      files.ok() && std::all_of(files->begin(), files->end(), [](const WrittenFile& file) {
+        return file.state == WrittenState::kDurable;
+      });
+  if (is_saved) return true;
+  if (!options_.save.empty() || !files.ok()) {
+    keep_written(node(), tell);
+    return false;
+  }
+  tell(fmt::format("{} created below {} and are lost, because there is no --save and no --origin:",
+                   counted(files->size(), "file was", "files were"),
+                   printable(options_.root.string())));
+  for (const std::string& line : describe_written(*files)) tell("  " + line);
+  return true;  // as asked for
 }
 
 // Threads take events from one epoll. A connection is one-shot: one thread takes one request, arms
@@ -361,8 +453,18 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
   epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &connection}};
   ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, connection.file.fd(), &event);
   if (received == 0) return;
-  tree_->make(request.entry, codec,
-              [this, kept, id = request.id](int os_error) { reply(*kept, id, os_error); });
+  const auto answer = [this, kept, request](int os_error) { reply(*kept, request, os_error); };
+  switch (request.kind) {
+    case wire::StoreRequestKind::kMaterialise:
+      tree_->make(request.entry, codec, answer);
+      return;
+    case wire::StoreRequestKind::kWatch:
+      answer(written_->watch(request.entry));
+      return;
+    case wire::StoreRequestKind::kFlush:
+      written_->flush(answer);
+      return;
+  }
 }
 
 // REQUIRES: no other thread can get an event of this connection.
@@ -372,13 +474,15 @@ void Service::drop(Connection& connection) {
   connections_.erase(&connection);
 }
 
-void Service::reply(Connection& connection, uint64_t id, int os_error) {
-  if (os_error == ENOSPC) note_refusal();
-  if (os_error == EIO) add_to_counter(folder_.counters().errors, 1);
+void Service::reply(Connection& connection, const StoreRequest& request, int os_error) {
+  if (request.kind == wire::StoreRequestKind::kMaterialise) {
+    if (os_error == ENOSPC) note_refusal();
+    if (os_error == EIO) add_to_counter(folder_.counters().errors, 1);
+  }
   const StoreReply reply{.magic = wire::kStoreMessageMagic,
                          .version = wire::kStoreMessageVersion,
-                         .kind = wire::StoreRequestKind::kMaterialise,
-                         .id = id,
+                         .kind = request.kind,
+                         .id = request.id,
                          .error = os_error,
                          .reserved = 0};
   const ssize_t sent =

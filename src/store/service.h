@@ -8,7 +8,9 @@
 // (placement.h), and asks the others for the rest. One that is lost is replaced by a replica, the
 // pack, or the origin; the others go on.
 //
-// The destructor removes the folder. If the process is killed, the next service of the user does.
+// Files that programs create below the root are brought to the shared file system (written.h). The
+// destructor waits for that, moves what could not be saved to a folder that it names, and removes
+// the rest. If the process is killed, the next service of the user does.
 #pragma once
 
 #include <atomic>
@@ -31,6 +33,8 @@
 #include "store/pack.h"
 #include "store/peers.h"
 #include "store/placement.h"
+#include "store/written.h"
+#include "wire/store_message.h"
 
 namespace millrace::store {
 
@@ -40,6 +44,7 @@ struct ServiceOptions {
   std::filesystem::path local = kLocalDefault;
   uint64_t capacity_bytes = 0;   // 0: what default_capacity() says
   std::filesystem::path origin;  // empty: the directory that was packed, if it is there
+  std::filesystem::path save;    // where created files go; empty: the origin
   size_t thread_count = 0;       // 0: twice the CPUs, because threads also wait for storage
   std::string job;               // the name of the folder; empty: a new one
   uint32_t replica_count = 1;    // how many nodes hold a partition
@@ -52,6 +57,7 @@ struct ServiceOptions {
 struct ServiceSettings {
   std::string packs;
   uint64_t capacity_bytes = 0;
+  std::string save;  // where created files go; empty: they stay on the node
 };
 
 Result<ServiceSettings> read_service_settings(const std::filesystem::path& node);
@@ -68,6 +74,12 @@ class Service {
                                                 std::optional<PeersOptions> peers = std::nullopt);
 
   ~Service();
+
+  // Ends the service: waits until what programs created is durable. What could not be saved is
+  // moved to a folder, which the log names. Returns whether all is durable. The destructor calls
+  // it.
+  bool finish();
+
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
@@ -104,9 +116,13 @@ class Service {
   void accept_clients();
   void serve(Connection& connection, BlockCodec& codec);
   void drop(Connection& connection);
-  void reply(Connection& connection, uint64_t id, int os_error);
+  void reply(Connection& connection, const wire::StoreRequest& request, int os_error);
   void report(const std::string& line);
   void note_refusal();
+  bool save_written();
+  void tell_saved(const std::string& path, bool exists);
+  Result<PeerAnswer> show_saved(ByteView question);
+  Result<PeerAnswer> answer_flush(ByteView question);
 
   ServiceOptions options_;
   PackReader reader_;
@@ -116,6 +132,10 @@ class Service {
   std::unique_ptr<Peers> peers_;          // the same
   MemberSources sources_;
   std::unique_ptr<NodeTree> tree_;
+  std::unique_ptr<Written> written_;
+  std::atomic<bool> is_ending_ = false;                        // peers are not told any more
+  std::mutex peers_mutex_;                                     // for what peers ask about written_
+  wire::FlushProgress flush_ = wire::FlushProgress::kDurable;  // guarded by peers_mutex_
   File listener_;
   File stopper_;  // an eventfd; readable: all threads end
   File epoll_;

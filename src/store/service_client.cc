@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "base/text.h"
-#include "wire/store_message.h"
 #include "wire/store_state.h"
 
 namespace millrace::store {
@@ -30,9 +29,17 @@ Result<ServiceClient> ServiceClient::connect(const std::filesystem::path& node) 
 }
 
 Status ServiceClient::ask(uint64_t id, uint64_t entry) const {
+  return send(wire::StoreRequestKind::kMaterialise, id, entry);
+}
+
+Status ServiceClient::ask_flush(uint64_t id) const {
+  return send(wire::StoreRequestKind::kFlush, id, 0);
+}
+
+Status ServiceClient::send(wire::StoreRequestKind kind, uint64_t id, uint64_t entry) const {
   const wire::StoreRequest request{.magic = wire::kStoreMessageMagic,
                                    .version = wire::kStoreMessageVersion,
-                                   .kind = wire::StoreRequestKind::kMaterialise,
+                                   .kind = kind,
                                    .id = id,
                                    .entry = entry};
   ssize_t sent = 0;

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "wire/store_message.h"
 
 namespace millrace::store {
 
@@ -21,15 +22,20 @@ class ServiceClient {
   // Sends a request, which `id` identifies. Waits if the service is far behind.
   Status ask(uint64_t id, uint64_t entry) const;
 
+  // Asks to save all that programs created.
+  Status ask_flush(uint64_t id) const;
+
   struct Reply {
     uint64_t id = 0;
-    int os_error = 0;  // 0: the file is in the tree
+    int os_error = 0;  // 0: it is done
   };
   // The next reply to any request. Fails with kTimeout after `patience`, and with kIo if the
   // service has ended.
   Result<Reply> next(std::chrono::milliseconds patience) const;
 
  private:
+  Status send(wire::StoreRequestKind kind, uint64_t id, uint64_t entry) const;
+
   explicit ServiceClient(File socket) : socket_(std::move(socket)) {}
 
   File socket_;

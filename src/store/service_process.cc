@@ -212,7 +212,7 @@ int run_child(ServiceProcessOptions options, ChildPipes pipes) {
   options.service.log = [&](const std::string& line) { log.write(line); };
   const File ended(::eventfd(0, EFD_CLOEXEC));
   options.service.on_end = [&] { ::eventfd_write(ended.fd(), 1); };
-  const auto service = start_in_child(std::move(options.service), pipes);
+  auto service = start_in_child(std::move(options.service), pipes);
   if (!service.ok()) {
     tell(pipes.reports.fd(), kFailed, service.error().message());
     return 1;
@@ -223,7 +223,7 @@ int run_child(ServiceProcessOptions options, ChildPipes pipes) {
   static_cast<void>(pipes.reports.close());
   stay_until_end({.signals = signals, .watched = options.watched, .ended = ended}, node, is_rank);
   if (is_rank) log_losses(log, **service);
-  return 0;  // the service ends with its owner
+  return (*service)->finish() ? 0 : kExitNotSaved;
 }
 
 Result<std::pair<File, File>> make_pipe() {

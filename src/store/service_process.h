@@ -31,6 +31,9 @@ struct StartedService {
   std::filesystem::path node;
 };
 
+// The exit code of a service that could not save everything that programs created.
+inline constexpr int kExitNotSaved = 3;
+
 // On return, the service answers requests. REQUIRES: this process has one thread
 Result<StartedService> start_service_process(ServiceProcessOptions options);
 

@@ -478,7 +478,7 @@ TEST_F(StoreServiceProcess, EndsAtSigtermAndLeavesNothing) {
   ASSERT_TRUE(node.ok());
   EXPECT_EQ(node->state.service_pid, static_cast<uint32_t>(service.pid));
   EXPECT_EQ(asked(service.node, 0), EINVAL);
-  ASSERT_TRUE(end_node(*node, kPatience).ok());
+  ASSERT_TRUE(end_node(*node, kPatience, {}).ok());
   EXPECT_EQ(end_of(service.pid), 0);
   EXPECT_FALSE(fs::exists(service.node));
 }
@@ -516,7 +516,7 @@ TEST_F(StoreServiceProcess, IsSeenAsDeadWhenKilledAndTheNextRemovesItsFolder) {
   const auto running = find_nodes(local_);
   ASSERT_EQ(running.size(), 1u);
   EXPECT_EQ(running[0].path, next.node);
-  EXPECT_TRUE(end_node(running[0], kPatience).ok());
+  EXPECT_TRUE(end_node(running[0], kPatience, {}).ok());
   end_of(next.pid);
 }
 
@@ -542,7 +542,7 @@ TEST_F(StoreServiceProcess, NeverPublishesAFileInPartWhenKilledInTheMiddle) {
       EXPECT_EQ(mtime_of(made), catalogue->entry(i).mtime_ns);
     }
   }
-  EXPECT_EQ(remove_stale_nodes(local_), 1u);  // each start has removed the one before
+  EXPECT_EQ(remove_stale_nodes(local_, {}), 1u);  // each start has removed the one before
 }
 
 TEST_F(StoreServiceProcess, LeavesFoldersAloneThatAreNotNodes) {

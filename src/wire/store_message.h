@@ -18,6 +18,8 @@ inline constexpr uint16_t kStoreMessageVersion = 1;
 
 enum class StoreRequestKind : uint16_t {
   kMaterialise = 1,  // write the file of `entry` into the tree, and reply when it is there
+  kWatch = 2,        // names will be created in the directory `entry`: save them from now on
+  kFlush = 3,        // save all that was created below the root; reply when it is durable
 };
 
 struct StoreRequest {

@@ -28,7 +28,12 @@ enum class PeerKind : uint16_t {
   kEnd = 5,         // end the service
   kReadMember = 6,  // a PeerReadMember; the answer is packed bytes of a file
   kStatus = 7,      // answered with the StoreState
+  kSaved = 8,       // '+' or '-', and a path: that file is durable, or was removed
+  kFlush = 9,       // 'B' begins a flush, 'Q' asks; the answer is a FlushProgress
 };
+
+// How a flush stands on the node that is asked.
+enum class FlushProgress : uint8_t { kRunning = 'R', kDurable = 'D', kFailed = 'F' };
 
 struct PeerGreeting {
   uint32_t magic;    // kPeerMagic

@@ -25,6 +25,7 @@ inline constexpr char kStoreTreeDirectory[] = "tree";
 inline constexpr char kStoreMakingDirectory[] = "making";
 inline constexpr char kStorePacksDirectory[] = "packs";  // copies of the node's partitions
 inline constexpr char kStorePeersFile[] = "peers";       // the services of the job, and its key
+inline constexpr char kStoreWrittenFile[] = "written";   // the log of what programs created
 
 // The environment of a job.
 inline constexpr char kStoreVariable[] = "MILLRACE_STORE";  // the directory of the node
@@ -53,8 +54,9 @@ struct StoreState {
   char root[kStorePathBytes];    // where programs see the files: absolute, normal, zero-terminated
   char origin[kStorePathBytes];  // the same files on the shared file system; empty: none
   StoreCounters counters;
+  uint64_t written;  // 0: nothing was created below the root. Changed like a counter
 };
-static_assert(sizeof(StoreState) == 8288);
+static_assert(sizeof(StoreState) == 8296);
 static_assert(offsetof(StoreState, root) == 32);
 static_assert(offsetof(StoreState, counters) == 8224);
 static_assert(std::is_trivially_copyable_v<StoreState>);

@@ -129,6 +129,24 @@ class StoreTest(unittest.TestCase):
     def test_seven_partitions_with_replicas(self):
         self.check_identical(7, "--replicas", "2")
 
+    def test_what_a_program_creates_is_saved_and_seen_on_all_hosts(self):
+        save = self.folder / "save"
+        script = self.folder / "write.sh"
+        others = " ".join(f"{ROOT}/out/{name}" for name in self.hosts.names)
+        script.write_text(f"mkdir -p {ROOT}/out; hostname > {ROOT}/out/$(hostname).tmp\n"
+                          f"mv {ROOT}/out/$(hostname).tmp {ROOT}/out/$(hostname)\n"
+                          f"for i in $(seq 600); do ls {others} > /dev/null 2>&1 && break; sleep 0.05; done\n"
+                          f"cat {others} > {self.folder}/$(hostname).seen; test ! -w {ROOT}/words.txt\n")
+        done = self.hosts.run(LOGIN, *self.store("run", "--save", str(save), "--", *self.on_all("sh", str(script))))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.check_nothing_left()  # the services have saved everything
+        wanted = "".join(f"{name}\n" for name in self.hosts.names)
+        for name in self.hosts.names:
+            self.assertEqual((self.folder / f"{name}.seen").read_text(), wanted, name)
+            self.assertEqual((save / "out" / name).read_text(), f"{name}\n")
+            self.assertFalse((save / "out" / name).is_symlink())
+        self.assertEqual({path.name for path in (save / "out").iterdir()}, set(self.hosts.names))
+
     def test_the_exit_code_is_that_of_the_command(self):
         done = self.hosts.run(LOGIN, *self.store("run", "--", "sh", "-c", "exit 7"))
         self.assertEqual(done.returncode, 7, done.stderr)

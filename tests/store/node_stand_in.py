@@ -53,7 +53,7 @@ class Node:
             elif kind == KIND_LINK:
                 os.symlink(target, real)
         text = b"\0RMSSTAT" + struct.pack("<IIQQ", 1, os.getpid(), 0, 0)
-        text += os.fsencode(root).ljust(4096, b"\0") + origin.encode().ljust(4096, b"\0") + bytes(64)
+        text += os.fsencode(root).ljust(4096, b"\0") + origin.encode().ljust(4096, b"\0") + bytes(72)
         (folder / "state").write_bytes(text)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(str(folder / "socket"))

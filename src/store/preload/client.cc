@@ -26,6 +26,7 @@ namespace {
 
 constinit std::atomic<bool> warned_fallback{false};
 constinit std::atomic<bool> warned_failure{false};
+constinit std::atomic<bool> warned_local{false};
 constinit std::atomic<uint64_t> next_request{1};
 
 struct Message {
@@ -307,14 +308,17 @@ bool start_client() {
   return true;
 }
 
-int materialise(uint32_t entry) {
+namespace {
+
+// 0, or an errno value: of the service, or of the attempt to ask it.
+int ask_about(wire::StoreRequestKind kind, uint32_t entry) {
   const uint64_t begin = now_ns();
   if (begin < client.silent_until_ns.load(std::memory_order_relaxed)) return ETIMEDOUT;
   const uint64_t deadline_ns = uint64_t{client.deadline_ms} * 1'000'000u;
   const wire::StoreRequest request = {
       .magic = wire::kStoreMessageMagic,
       .version = wire::kStoreMessageVersion,
-      .kind = wire::StoreRequestKind::kMaterialise,
+      .kind = kind,
       .id = next_request.fetch_add(1, std::memory_order_relaxed),
       .entry = entry,
   };
@@ -324,6 +328,33 @@ int materialise(uint32_t entry) {
     client.silent_until_ns.store(now_ns() + deadline_ns, std::memory_order_relaxed);
   }
   return error;
+}
+
+}  // namespace
+
+int materialise(uint32_t entry) { return ask_about(wire::StoreRequestKind::kMaterialise, entry); }
+
+void announce_names(uint32_t directory) {
+  // Some results are kept, as entry + 1.
+  static constinit std::atomic<uint32_t> kept[256] = {};
+  std::atomic<uint32_t>& place = kept[directory % 256];
+  if (place.load(std::memory_order_relaxed) == directory + 1) return;
+  const int saved_errno = errno;
+  if (!client.has_written()) count(client.state->written);
+  const int error = ask_about(wire::StoreRequestKind::kWatch, directory);
+  if (error == 0) {
+    place.store(directory + 1, std::memory_order_relaxed);
+  } else if (!warned_local.exchange(true)) {
+    const hook::Scratch<Message> message;
+    if (message) {
+      Text text(message->text, sizeof(message->text));
+      text.add("millrace: the service of the store at ").add(client.node);
+      text.add(" ").add(reason(error)).add(": what is created below ").add(client.root);
+      text.add(" stays on this node. This is reported once\n");
+      say(message->text, text.size());
+    }
+  }
+  errno = saved_errno;
 }
 
 void note_fallback(uint32_t entry, int error) {
@@ -365,6 +396,16 @@ bool join_path(std::string_view directory, uint32_t entry, char* out, size_t roo
   if (written >= left) return false;
   out[size + written] = '\0';
   return true;
+}
+
+Catalogued Client::catalogued() const {
+  const auto read_link = [](std::string_view relative, char* out, size_t room) -> long {
+    const hook::Scratch<RealPath> path;
+    if (!path) return -ENOMEM;
+    Text(path->text, sizeof(path->text)).add(client.tree).add("/").add(relative);
+    return hook::sys_readlink(path->text, out, room);
+  };
+  return {catalogue, root, {tree, has_written() ? +read_link : nullptr}};
 }
 
 }  // namespace millrace::store

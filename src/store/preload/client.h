@@ -43,7 +43,16 @@ struct Client {
   std::atomic<uint64_t> origin_device{0};    // st_dev there; 0: nothing was opened there yet
   std::atomic<uint64_t> silent_until_ns{0};  // the service is not asked before this time
 
-  Catalogued catalogued() const { return {catalogue, root}; }
+  // Whether a program of the job may have created names below the root. If not, a name that the
+  // catalogue lacks does not exist, and no system call is needed to know it.
+  bool has_written() const {
+    return std::atomic_ref<uint64_t>(state->written).load(std::memory_order_relaxed) != 0;
+  }
+
+  Catalogued catalogued() const;
+
+  // The part of an absolute real path after the tree of the node; null data if it is not there.
+  std::string_view below_tree(std::string_view path) const { return below_root(tree, path); }
 
   // The part of an absolute path after the root; null data if it is not below the root.
   std::string_view below(std::string_view path) const {
@@ -69,6 +78,10 @@ inline bool active() {
 // Asks the service to write the file into the tree. 0, or an errno value: of the service, or
 // ETIMEDOUT, ECONNREFUSED and the like if it cannot be asked.
 int materialise(uint32_t entry);
+
+// Tells the service that names will be created below a directory of the catalogue, so that it
+// watches them. Once for each directory of a process.
+void announce_names(uint32_t directory);
 
 // Counts that a file is read from the origin; the first one in a process is reported on stderr.
 void note_fallback(uint32_t entry, int error);

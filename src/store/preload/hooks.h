@@ -46,11 +46,19 @@ auto on_path(int directory, const char* path, Last last, Inside inside, Outside 
   return failure<Result>(place.error);
 }
 
-// A call that changes what exists: refused below the root.
+// A call that changes what exists: refused for what is in the catalogue.
 template <typename Outside>
 auto changing_path(int directory, const char* path, Last last, Outside outside) {
   using Result = decltype(outside(directory, path));
   return on_path(directory, path, last, [](uint32_t) { return failure<Result>(EROFS); }, outside);
+}
+
+// Whether the place may become a new name, or is one that a program has created. The service hears
+// of it.
+inline bool can_create(const Place& place) {
+  if (!place.is_written) return false;
+  announce_names(place.entry);
+  return true;
 }
 
 // A call that creates a name.
@@ -63,9 +71,11 @@ auto creating_path(int directory, const char* path, Outside outside) {
     case Where::kInside:
       return failure<Result>(EEXIST);
     case Where::kElsewhere:
+      can_create(place);
       return outside(AT_FDCWD, place.path);
     case Where::kFailed:
-      return failure<Result>(place.only_last_missing ? EROFS : place.error);
+      if (can_create(place)) return outside(AT_FDCWD, place.path);
+      return failure<Result>(place.error);
     default:
       return outside(directory, path);
   }

@@ -1,4 +1,5 @@
-// Calls that would change the dataset, which is read-only: EROFS.
+// Calls that change names and attributes. The dataset is read-only (EROFS); what programs have
+// created below the root is changed for real, in the tree of the node.
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -18,7 +19,8 @@ constinit Real<int(int, const char*, mode_t)> real_mkdirat{"mkdirat"};
 constinit Real<int(int, const char*, int, const char*, unsigned)> real_renameat2{"renameat2"};
 constinit Real<int(int, const char*, int, const char*, int)> real_linkat{"linkat"};
 
-// The store is a file system of its own, so names do not move between it and others.
+// Between the store and other file systems, the kernel decides. What is in the catalogue stays: it
+// cannot leave for another file system, nor be replaced.
 template <typename Outside>
 int on_two_paths(int from_directory, const char* from, int to_directory, const char* to,
                  Outside outside) {
@@ -26,16 +28,14 @@ int on_two_paths(int from_directory, const char* from, int to_directory, const c
   Lookup to_lookup;
   const Place source = from_lookup.find(from_directory, from, Last::kKeepLink);
   const Place target = to_lookup.find(to_directory, to, Last::kKeepLink);
+  const bool is_new = target.where == Where::kFailed && target.is_written;
   if (source.where == Where::kFailed) return failure<int>(source.error);
-  if (target.where == Where::kFailed && !target.only_last_missing) {
-    return failure<int>(target.error);
-  }
-  const bool from_inside = source.where == Where::kInside;
-  const bool to_inside = target.where == Where::kInside || target.where == Where::kFailed;
-  if (from_inside && to_inside) return failure<int>(EROFS);
-  if (from_inside || to_inside) return failure<int>(EXDEV);
+  if (target.where == Where::kFailed && !is_new) return failure<int>(target.error);
+  if (target.where == Where::kInside) return failure<int>(EROFS);
+  if (source.where == Where::kInside) return failure<int>(target.is_written ? EROFS : EXDEV);
   if (source.where == Where::kElsewhere) from_directory = AT_FDCWD, from = source.path;
-  if (target.where == Where::kElsewhere) to_directory = AT_FDCWD, to = target.path;
+  can_create(target);
+  if (target.where != Where::kOutside) to_directory = AT_FDCWD, to = target.path;
   return outside(from_directory, from, to_directory, to);
 }
 

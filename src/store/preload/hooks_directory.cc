@@ -1,7 +1,8 @@
 // Reading directories: opendir and readdir, scandir and glob.
 //
 // A directory stream is a real one, of the directory in the tree of the node, which lacks the files
-// that nobody has read yet. So its descriptor is real, but its entries come from the catalogue.
+// that nobody has read yet. So its descriptor is real, but its entries come from the catalogue. The
+// names that programs have created follow, from the real stream.
 #include <dirent.h>
 #include <glob.h>
 #include <string.h>
@@ -9,12 +10,16 @@
 #include <unistd.h>
 
 #include "hook/arena.h"
+#include "hook/syscall.h"
 #include "store/preload/hooks.h"
 
 namespace millrace::store {
 namespace {
 
 constinit Real<DIR*(const char*)> real_opendir{"opendir"};
+constinit Real<int(DIR*)> real_closedir{"closedir"};
+constinit Real<void(DIR*)> real_rewinddir{"rewinddir"};
+constinit Real<struct dirent64*(DIR*)> real_readdir{"readdir64"};
 
 // The position in a stream, and the entry that readdir returned last. Streams of the store are
 // found by their descriptor.
@@ -64,12 +69,73 @@ uint32_t directory_of(DIR* stream) {
 
 Stream* stream_of(int fd) { return fd < 0 ? nullptr : streams.at(static_cast<size_t>(fd)); }
 
-struct dirent64* next_entry(int fd, uint32_t directory) {
-  Stream* stream = stream_of(fd);
+// Whether a real name in a directory of the tree was created by a program.
+bool is_written_name(uint32_t directory, const char* name) {
+  if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return false;
+  const hook::Scratch<RealPath> path;
+  if (!path) return false;
+  const size_t size = write_path(client.catalogue, directory, path->text, kPathBytes);
+  const size_t slash = size == 0 ? 0 : 1;
+  path->text[size] = '/';
+  const size_t name_size = strlen(name);
+  memcpy(path->text + size + slash, name, name_size);
+  return client.catalogue.find({path->text, size + slash + name_size}) == kNoEntry;
+}
+
+// The next name of a real stream that a program has created; null at the end.
+struct dirent64* next_written(DIR* real, uint32_t directory) {
+  if (!client.has_written()) return nullptr;
+  for (;;) {
+    struct dirent64* entry = real_readdir(real);
+    if (entry == nullptr || is_written_name(directory, entry->d_name)) return entry;
+  }
+}
+
+struct dirent64* next_entry(DIR* real, uint32_t directory) {
+  Stream* stream = stream_of(dirfd(real));
   if (stream == nullptr) return failure<struct dirent64*>(ENOMEM);
-  if (!read_entry(directory, stream->position, &stream->entry)) return nullptr;
+  if (!read_entry(directory, stream->position, &stream->entry)) {
+    const struct dirent64* written = next_written(real, directory);
+    if (written == nullptr) return nullptr;
+    memcpy(&stream->entry, written, written->d_reclen);
+    stream->entry.d_off = static_cast<off64_t>(stream->position + 1);
+  }
   ++stream->position;
   return &stream->entry;
+}
+
+// Places are numbers of entries; the real stream is read again up to there.
+void seek_entry(DIR* real, uint32_t directory, uint64_t position) {
+  Stream* stream = stream_of(dirfd(real));
+  if (stream == nullptr) return;
+  real_rewinddir(real);
+  stream->position = position;
+  const uint64_t first_written = 2 + client.catalogue.children(entry_at(directory)).count;
+  for (uint64_t i = first_written; i < position; ++i) {
+    if (next_written(real, directory) == nullptr) return;
+  }
+}
+
+// The names that programs have created, for getdents64: those of the kernel without the others.
+// Minus an errno value if it fails; 0 at the end.
+ssize_t read_written(int fd, uint32_t directory, char* buffer, size_t size) {
+  if (!client.has_written()) return 0;
+  for (;;) {
+    const long got =
+        hook::own_call(SYS_getdents64, fd, hook::word(buffer), static_cast<long>(size));
+    if (got <= 0) return got;
+    ssize_t kept = 0;
+    for (long at = 0; at < got;) {
+      const auto* entry = reinterpret_cast<const struct dirent64*>(buffer + at);
+      const size_t entry_size = entry->d_reclen;
+      if (is_written_name(directory, entry->d_name)) {
+        memmove(buffer + kept, buffer + at, entry_size);
+        kept += static_cast<ssize_t>(entry_size);
+      }
+      at += static_cast<long>(entry_size);
+    }
+    if (kept > 0) return kept;
+  }
 }
 
 DIR* open_directory(uint32_t entry) {
@@ -112,15 +178,32 @@ struct List {
   }
 };
 
+// False if memory is refused.
+bool list_written(uint32_t directory, Filter filter, List& list) {
+  if (!client.has_written()) return true;
+  DIR* real = with_real_path(directory, [](const char* path) { return real_opendir(path); });
+  if (real == nullptr) return true;
+  bool has_room = true;
+  while (has_room) {
+    const struct dirent64* entry = next_written(real, directory);
+    if (entry == nullptr) break;
+    if (filter == nullptr || filter(entry) != 0) has_room = list.add(*entry);
+  }
+  real_closedir(real);
+  return has_room;
+}
+
 int scan_directory(uint32_t directory, struct dirent64*** out, Filter filter, Order order) {
   if (!is_directory(directory)) return failure<int>(ENOTDIR);
   const hook::Scratch<struct dirent64> entry;
   if (!entry) return failure<int>(ENOMEM);
   const int saved_errno = errno;
   List list;
-  for (uint64_t position = 0; read_entry(directory, position, &*entry); ++position) {
-    if (filter != nullptr && filter(&*entry) == 0) continue;
-    if (list.add(*entry)) continue;
+  bool has_room = true;
+  for (uint64_t position = 0; has_room && read_entry(directory, position, &*entry); ++position) {
+    if (filter == nullptr || filter(&*entry) != 0) has_room = list.add(*entry);
+  }
+  if (!has_room || !list_written(directory, filter, list)) {
     list.clear();
     return failure<int>(ENOMEM);
   }
@@ -162,38 +245,36 @@ DIR* fdopendir(int fd) {
 }
 
 struct dirent64* readdir64(DIR* stream) {
-  static constinit Real<struct dirent64*(DIR*)> real{"readdir64"};
   const uint32_t directory = directory_of(stream);
-  return directory == kNoEntry ? real(stream) : next_entry(dirfd(stream), directory);
+  return directory == kNoEntry ? real_readdir(stream) : next_entry(stream, directory);
 }
 
 int readdir64_r(DIR* stream, struct dirent64* out, struct dirent64** result) {
   static constinit Real<int(DIR*, struct dirent64*, struct dirent64**)> real{"readdir64_r"};
   const uint32_t directory = directory_of(stream);
   if (directory == kNoEntry) return real(stream, out, result);
-  const struct dirent64* entry = next_entry(dirfd(stream), directory);
+  const struct dirent64* entry = next_entry(stream, directory);
   *result = entry == nullptr ? nullptr : out;
   if (entry != nullptr) memcpy(out, entry, entry->d_reclen);
   return 0;
 }
 
 int closedir(DIR* stream) {
-  static constinit Real<int(DIR*)> real{"closedir"};
   if (active() && !is_bad(stream)) forget(dirfd(stream));
-  return real(stream);
+  return real_closedir(stream);
 }
 
 void rewinddir(DIR* stream) {
-  static constinit Real<void(DIR*)> real{"rewinddir"};
-  if (directory_of(stream) == kNoEntry) return real(stream);
-  if (Stream* own = stream_of(dirfd(stream)); own != nullptr) own->position = 0;
+  const uint32_t directory = directory_of(stream);
+  if (directory == kNoEntry) return real_rewinddir(stream);
+  seek_entry(stream, directory, 0);
 }
 
 void seekdir(DIR* stream, long place) {
   static constinit Real<void(DIR*, long)> real{"seekdir"};
-  if (directory_of(stream) == kNoEntry) return real(stream, place);
-  Stream* own = stream_of(dirfd(stream));
-  if (own != nullptr) own->position = static_cast<uint64_t>(place);
+  const uint32_t directory = directory_of(stream);
+  if (directory == kNoEntry) return real(stream, place);
+  seek_entry(stream, directory, static_cast<uint64_t>(place));
 }
 
 long telldir(DIR* stream) {
@@ -218,7 +299,9 @@ ssize_t getdents64(int fd, void* buffer, size_t size) {
     filled += own->entry.d_reclen;
     ++own->position;
   }
-  return static_cast<ssize_t>(filled);
+  if (filled != 0) return static_cast<ssize_t>(filled);
+  const ssize_t written = read_written(fd, directory, static_cast<char*>(buffer), size);
+  return written < 0 ? failure<ssize_t>(static_cast<int>(-written)) : written;
 }
 
 int scandirat64(int directory, const char* path, struct dirent64*** list,

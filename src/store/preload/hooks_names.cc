@@ -36,9 +36,19 @@ struct Name {
   char text[kPathBytes];
 };
 
+// The same for the real name of what a program has created.
+size_t write_shown_name(std::string_view real, char* out, size_t room) {
+  std::string_view below = client.below_tree(real);
+  while (!below.empty() && below.back() == '/') below.remove_suffix(1);
+  if (client.root.size() + below.size() + 1 > room) return 0;
+  Text(out, room).add(client.root).add(below);
+  return client.root.size() + below.size() + 1;
+}
+
 // Copies the name to `out`, or to memory of the program's heap if that is null. A length of 0 means
 // that the memory is as long as necessary.
-char* give_name(uint32_t entry, char* out, size_t room) {
+template <typename Named>
+char* give_name(Named entry, char* out, size_t room) {
   const hook::Scratch<Name> name;
   if (!name) return failure<char*>(ENOMEM);
   const size_t size = write_shown_name(entry, name->text, sizeof(name->text));
@@ -54,10 +64,31 @@ char* give_name(uint32_t entry, char* out, size_t room) {
 
 constinit Real<char*(const char*, char*)> real_realpath{"realpath"};
 
+bool is_in_tree(const char* path) { return active() && client.below_tree(path).data() != nullptr; }
+
+// The walk has followed all links already.
+char* give_written_name(const char* real, char* out, size_t room) {
+  static constinit Real<int(const char*, int)> exists{"access"};
+  if (exists(real, F_OK) != 0) return nullptr;
+  return give_name(std::string_view(real), out, room);
+}
+
+// The working directory, if a program has created it.
+char* give_written_directory(char* out, size_t room) {
+  const hook::Scratch<Name> name;
+  if (!name) return failure<char*>(ENOMEM);
+  static constinit Real<char*(char*, size_t)> real{"getcwd"};
+  if (real(name->text, sizeof(name->text)) == nullptr) return nullptr;
+  return give_name(std::string_view(name->text), out, room);
+}
+
 char* resolving(const char* path, char* resolved) {
   return on_path(
       AT_FDCWD, path, Last::kFollow, [&](uint32_t entry) { return give_name(entry, resolved, 0); },
-      [&](int, const char* other) { return real_realpath(other, resolved); });
+      [&](int, const char* other) {
+        return is_in_tree(other) ? give_written_name(other, resolved, 0)
+                                 : real_realpath(other, resolved);
+      });
 }
 
 constinit Real<int(const char*)> real_chdir{"chdir"};
@@ -108,7 +139,10 @@ char* __realpath_chk(const char* path, char* resolved, size_t room) {
   return on_path(
       AT_FDCWD, path, Last::kFollow,
       [&](uint32_t entry) { return give_name(entry, resolved, room); },
-      [&](int, const char* other) { return real(other, resolved, room); });
+      [&](int, const char* other) {
+        return is_in_tree(other) ? give_written_name(other, resolved, room)
+                                 : real(other, resolved, room);
+      });
 }
 
 char* canonicalize_file_name(const char* path) { return resolving(path, nullptr); }
@@ -141,22 +175,26 @@ int fchdir(int fd) {
 char* getcwd(char* buffer, size_t size) {
   static constinit Real<char*(char*, size_t)> real{"getcwd"};
   const uint32_t entry = active() ? working_directory_entry() : kNoEntry;
-  if (entry == kNoEntry) return real(buffer, size);
+  const bool is_written = active() && is_in_written_directory();
+  if (entry == kNoEntry && !is_written) return real(buffer, size);
   if (buffer != nullptr && size == 0) return failure<char*>(EINVAL);
-  return give_name(entry, buffer, size);
+  return is_written ? give_written_directory(buffer, size) : give_name(entry, buffer, size);
 }
 
 char* __getcwd_chk(char* buffer, size_t size, size_t room) {
   static constinit Real<char*(char*, size_t, size_t)> real{"__getcwd_chk"};
   const uint32_t entry = active() ? working_directory_entry() : kNoEntry;
-  if (entry == kNoEntry) return real(buffer, size, room);
+  const bool is_written = active() && is_in_written_directory();
+  if (entry == kNoEntry && !is_written) return real(buffer, size, room);
   if (size == 0) return failure<char*>(EINVAL);
+  if (is_written) return give_written_directory(buffer, size < room ? size : room);
   return give_name(entry, buffer, size < room ? size : room);
 }
 
 char* get_current_dir_name() {
   static constinit Real<char*()> real{"get_current_dir_name"};
   const uint32_t entry = active() ? working_directory_entry() : kNoEntry;
+  if (active() && is_in_written_directory()) return give_written_directory(nullptr, 0);
   return entry == kNoEntry ? real() : give_name(entry, nullptr, 0);
 }
 

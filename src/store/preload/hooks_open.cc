@@ -22,7 +22,7 @@ bool is_temporary(int flags) { return (flags & O_TMPFILE) == O_TMPFILE; }
 int refusal(uint32_t index, int flags) {
   const wire::CatalogueEntry entry = entry_at(index);
   if ((flags & O_PATH) != 0) return 0;
-  if (is_temporary(flags)) return EROFS;
+  if (is_temporary(flags)) return EOPNOTSUPP;  // programs then create a name
   if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) return EEXIST;
   if (entry.kind == EntryKind::kLink) return ELOOP;
   if (entry.kind == EntryKind::kDirectory) {
@@ -55,8 +55,12 @@ int opened_outside(int fd) {
   return fd;
 }
 
-int error_of(const Place& place, int flags) {
-  return (flags & O_CREAT) != 0 && place.only_last_missing ? EROFS : place.error;
+// Whether the open may create the file, or write one that a program has created. The service hears
+// of it before it happens.
+bool creates(const Place& place, int flags) {
+  if (!place.is_written || (!writes(flags) && (flags & O_CREAT) == 0)) return false;
+  const bool exists = place.where != Where::kFailed;
+  return (exists || (flags & O_CREAT) != 0) && can_create(place);
 }
 
 template <typename Outside>
@@ -70,8 +74,10 @@ int opening(int directory, const char* path, int flags, Outside outside) {
     if (place.where == Where::kOutside) return fd;
   }
   if (place.where == Where::kInside) return open_entry(place.entry, flags);
-  if (place.where == Where::kElsewhere) return opened_outside(outside(AT_FDCWD, place.path));
-  return failure<int>(error_of(place, flags));
+  if (creates(place, flags) || place.where == Where::kElsewhere) {
+    return opened_outside(outside(AT_FDCWD, place.path));
+  }
+  return failure<int>(place.error);
 }
 
 mode_t mode_of(int flags, va_list arguments) {
@@ -101,14 +107,19 @@ FILE* opening_stream(const char* path, const char* mode, Open open) {
   const int flags = flags_of(mode);
   Lookup lookup;
   Place place = lookup.find(AT_FDCWD, path, last_of(flags));
-  if (place.where == Where::kOutside || place.where == Where::kElsewhere) {
-    FILE* stream = open(place.where == Where::kElsewhere ? place.path : path);
+  const auto open_other = [&](const char* other) {
+    FILE* stream = open(other);
     if (stream != nullptr) forget(descriptor_of(stream));
+    return stream;
+  };
+  if (place.where == Where::kOutside) {
+    FILE* stream = open_other(path);
     if (stream != nullptr || errno != ENOENT) return stream;
     place = lookup.find_linked(AT_FDCWD, path, last_of(flags));
-    if (place.where != Where::kInside) return failure<FILE*>(ENOENT);
+    if (place.where == Where::kOutside) return failure<FILE*>(ENOENT);
   }
-  if (place.where == Where::kFailed) return failure<FILE*>(error_of(place, flags));
+  if (creates(place, flags) || place.where == Where::kElsewhere) return open_other(place.path);
+  if (place.where == Where::kFailed) return failure<FILE*>(place.error);
   if (const int error = refusal(place.entry, flags); error != 0) return failure<FILE*>(error);
   FILE* stream = with_real_path(place.entry, open);
   if (stream == nullptr) return nullptr;
@@ -122,11 +133,25 @@ int newly_made(int fd) {
   return fd;
 }
 
-template <typename Body>
-auto making_temporary(char* name, Body body) {
-  using Result = decltype(body());
-  if (!active() || is_bad(name)) return body();
-  return creating_path(AT_FDCWD, name, [&](int, const char*) -> Result { return body(); });
+// make(name) replaces the X in a name. Below the root, it gets the real name, which ends alike.
+template <typename Make>
+auto making_temporary(char* name, Make make) {
+  using Result = decltype(make(name));
+  if (!active() || is_bad(name)) return make(name);
+  return creating_path(AT_FDCWD, name, [&](int, const char* other) -> Result {
+    if (other == name) return make(name);
+    const hook::Scratch<RealPath> real;
+    const size_t size = strlen(other);
+    if (!real || size >= sizeof(real->text)) return failure<Result>(ENOMEM);
+    memcpy(real->text, other, size + 1);
+    const Result result = make(real->text);
+    if (has_failed(result)) return result;
+    const char* last = strrchr(real->text, '/') + 1;
+    const size_t last_size = strlen(last);
+    memcpy(name + strlen(name) - last_size, last, last_size);
+    if constexpr (std::is_pointer_v<Result>) return name;
+    return result;
+  });
 }
 
 }  // namespace
@@ -238,27 +263,27 @@ int fcntl(int fd, int command, ...) {
 
 int mkstemp(char* name) {
   static constinit Real<int(char*)> real{"mkstemp"};
-  return making_temporary(name, [&] { return real(name); });
+  return making_temporary(name, [&](char* real_name) { return real(real_name); });
 }
 
 int mkostemp(char* name, int flags) {
   static constinit Real<int(char*, int)> real{"mkostemp"};
-  return making_temporary(name, [&] { return real(name, flags); });
+  return making_temporary(name, [&](char* real_name) { return real(real_name, flags); });
 }
 
 int mkstemps(char* name, int suffix) {
   static constinit Real<int(char*, int)> real{"mkstemps"};
-  return making_temporary(name, [&] { return real(name, suffix); });
+  return making_temporary(name, [&](char* real_name) { return real(real_name, suffix); });
 }
 
 int mkostemps(char* name, int suffix, int flags) {
   static constinit Real<int(char*, int, int)> real{"mkostemps"};
-  return making_temporary(name, [&] { return real(name, suffix, flags); });
+  return making_temporary(name, [&](char* real_name) { return real(real_name, suffix, flags); });
 }
 
 char* mkdtemp(char* name) {
   static constinit Real<char*(char*)> real{"mkdtemp"};
-  return making_temporary(name, [&] { return real(name); });
+  return making_temporary(name, [&](char* real_name) { return real(real_name); });
 }
 
 }  // extern "C"

@@ -112,6 +112,10 @@ int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t* actions, int fd
   if (!active()) return real(actions, fd, path, flags, mode);
   Lookup lookup;
   const Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
+  if (place.is_written) {
+    if ((flags & O_CREAT) != 0) can_create(place);
+    return real(actions, fd, place.path, flags, mode);
+  }
   if (place.where != Where::kInside || (flags & O_ACCMODE) != O_RDONLY) {
     return real(actions, fd, path, flags, mode);
   }

@@ -122,7 +122,8 @@ int on_stat(int directory, const char* path, Status* status, int flags, Outside 
 int check_access(uint32_t index, int mode) {
   const wire::CatalogueEntry entry = entry_at(index);
   const bool is_superuser = hook::sys_geteuid() == 0;
-  if ((mode & W_OK) != 0) return failure<int>(EROFS);
+  // Names can be created in any directory.
+  if ((mode & W_OK) != 0 && entry.kind != EntryKind::kDirectory) return failure<int>(EROFS);
   if ((mode & R_OK) != 0 && !is_superuser && (entry.mode & 0400) == 0) return failure<int>(EACCES);
   const uint32_t executable = is_superuser && entry.kind == EntryKind::kFile ? 0111 : 0100;
   const bool may_search = is_superuser && entry.kind == EntryKind::kDirectory;

@@ -15,9 +15,10 @@ namespace {
 // What is known about a descriptor or the working directory.
 enum Known : uint32_t {
   kUnknown = 0,
-  kFar = 1,    // not below the root
-  kNear = 2,   // the root is below it
-  kFirst = 3,  // + entry
+  kFar = 1,      // not below the root
+  kNear = 2,     // the root is below it
+  kWritten = 3,  // below the root, and not in the catalogue
+  kFirst = 4,    // + entry
 };
 
 using Cache = hook::Arena<std::atomic<uint32_t>, 4096, 4096>;
@@ -29,7 +30,7 @@ uint32_t classify(std::string_view name) {
   if (below.data() != nullptr) {
     const size_t slash = below.empty() ? 0 : 1;
     const uint32_t entry = client.catalogue.find({below.data() + slash, below.size() - slash});
-    return entry == wire::kNoEntry ? kFar : kFirst + entry;
+    return entry == wire::kNoEntry ? kWritten : kFirst + entry;
   }
   const bool is_above = name == "/" || below_root(name, client.root).data() != nullptr ||
                         below_root(name, client.real_root).data() != nullptr;
@@ -146,6 +147,8 @@ void forget_range(unsigned first, unsigned last) {
 
 void forget_working_directory() { working_directory.store(kUnknown, std::memory_order_relaxed); }
 
+bool is_in_written_directory() { return known_working_directory() == kWritten; }
+
 uint32_t working_directory_entry() {
   const uint32_t known = known_working_directory();
   return known >= kFirst ? known - kFirst : wire::kNoEntry;
@@ -190,6 +193,21 @@ Place Lookup::find_joined(int directory, std::string_view path, Last last) {
   return find_below(wire::kRootEntry, below, last);
 }
 
+// A path relative to a directory that a program has created.
+Place Lookup::find_in_written(int directory, std::string_view path, Last last) {
+  const hook::Scratch<RealPath> joined;
+  if (!joined) return {.where = Where::kFailed, .error = ENOMEM};
+  const size_t size = name_of(directory, joined->text, kPathBytes);
+  const std::string_view below = client.below_tree({joined->text, size});
+  if (below.data() == nullptr) return {};  // it was moved, or replaced without a hook
+  if (size + 1 + path.size() >= sizeof(joined->text)) {
+    return {.where = Where::kFailed, .error = ENAMETOOLONG};
+  }
+  joined->text[size] = '/';
+  std::memcpy(joined->text + size + 1, path.data(), path.size());
+  return find_below(wire::kRootEntry, {below.data(), below.size() + 1 + path.size()}, last);
+}
+
 Place Lookup::find(int directory, const char* path, Last last) {
   if (!active() || is_bad(path) || *path == '\0') return {};
   if (*path == '/') {
@@ -207,6 +225,7 @@ Place Lookup::find(int directory, const char* path, Last last) {
     }
     return find_below(entry, path, last);
   }
+  if (base == kWritten) return find_in_written(directory, path, last);
   if (base == kNear || has_dots(path)) return find_joined(directory, path, last);
   return {};
 }

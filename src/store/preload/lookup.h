@@ -36,6 +36,9 @@ void forget_working_directory();
 // The entry of the working directory; kNoEntry if it is outside.
 uint32_t working_directory_entry();
 
+// Whether the working directory was created by a program of the job.
+bool is_in_written_directory();
+
 // For fstat: the entry, if these attributes are those of its real file. kNoEntry otherwise.
 struct RealAttributes {
   uint64_t device;
@@ -63,6 +66,7 @@ class Lookup {
   bool has_walk();
   Place follow_links(Last last);
   Place find_below(uint32_t base, std::string_view relative, Last last);
+  Place find_in_written(int directory, std::string_view path, Last last);
   Place find_joined(int directory, std::string_view path, Last last);
 
   Walk* walk_ = nullptr;

@@ -26,12 +26,10 @@ Place leave_root(const Catalogued& tree, Walk& walk) {
   return {.where = Where::kElsewhere, .path = walk.rest + walk.rest_begin};
 }
 
-// Replaces the link at the end of `current` by its target. kOutside: go on.
-Place follow_link(const Catalogued& tree, const CatalogueEntry& link, Walk& walk) {
-  const std::string_view target = tree.catalogue.link_target(link);
-  if (target.empty()) return failed(ENOENT);
-  if (!walk.prepend(target)) return failed(ENAMETOOLONG);
-  if (target[0] != '/') {
+// Goes on with the target of the link at the end of `current`, which is in front of the rest.
+// kOutside: go on.
+Place enter_target(const Catalogued& tree, Walk& walk) {
+  if (walk.rest[walk.rest_begin] != '/') {
     walk.drop_component();
     return {};
   }
@@ -42,6 +40,62 @@ Place follow_link(const Catalogued& tree, const CatalogueEntry& link, Walk& walk
   walk.rest_begin = static_cast<size_t>(below.data() - walk.rest);
   walk.current_size = 0;
   return {};
+}
+
+Place follow_link(const Catalogued& tree, const CatalogueEntry& link, Walk& walk) {
+  const std::string_view target = tree.catalogue.link_target(link);
+  if (target.empty()) return failed(ENOENT);
+  if (!walk.prepend(target)) return failed(ENAMETOOLONG);
+  return enter_target(tree, walk);
+}
+
+// A name that the catalogue lacks: the real one in the tree of the node.
+Place written_place(const Catalogued& tree, Walk& walk, bool has_slash, bool is_missing) {
+  std::string_view above = walk.done();
+  uint32_t directory = wire::kNoEntry;
+  while (directory == wire::kNoEntry && !above.empty()) {
+    while (!above.empty() && above.back() != '/') above.remove_suffix(1);
+    if (!above.empty()) above.remove_suffix(1);
+    directory = tree.catalogue.find(above);
+  }
+  Place place = failed(ENOENT, true);
+  if (tree.written.tree.empty()) return place;
+  walk.rest_begin = sizeof(walk.rest) - 1;
+  if ((has_slash && !walk.prepend("/")) || !walk.prepend(walk.done()) || !walk.prepend("/") ||
+      !walk.prepend(tree.written.tree)) {
+    return failed(ENAMETOOLONG);
+  }
+  place.is_written = true;
+  place.entry = directory;
+  place.path = walk.rest + walk.rest_begin;
+  if (!is_missing) place.where = Where::kElsewhere;
+  return place;
+}
+
+// A component that the catalogue lacks. kOutside: go on; it is in `current`, or its target is in
+// the rest.
+Place pass_written(const Catalogued& tree, Last last, bool has_slash, int& links, Walk& walk) {
+  walk.skip_slashes();
+  const bool is_last = walk.left().empty();
+  if (tree.written.read_link == nullptr) {
+    return is_last ? written_place(tree, walk, has_slash, true) : failed(ENOENT);
+  }
+  if (is_last && !has_slash && last == Last::kKeepLink) {
+    return written_place(tree, walk, has_slash, false);
+  }
+  // Into the room before the rest.
+  const long size = tree.written.read_link(walk.done(), walk.rest, walk.rest_begin);
+  if (size == -EINVAL) {
+    return is_last ? written_place(tree, walk, has_slash, false) : Place{};
+  }
+  if (size == -ENOENT && is_last) return written_place(tree, walk, has_slash, true);
+  if (size <= 0) return failed(size == 0 ? ENOENT : static_cast<int>(-size));
+  if (++links > kLinksMax) return failed(ELOOP);
+  if (static_cast<size_t>(size) + 1 >= walk.rest_begin) return failed(ENAMETOOLONG);
+  if (has_slash) walk.prepend("/");
+  walk.rest_begin -= static_cast<size_t>(size);
+  std::memmove(walk.rest + walk.rest_begin, walk.rest, static_cast<size_t>(size));
+  return enter_target(tree, walk);
 }
 
 }  // namespace
@@ -139,8 +193,9 @@ Place walk_path(const Catalogued& tree, uint32_t base, std::string_view relative
     const bool has_slash = walk.rest[walk.rest_begin] == '/';
     const uint32_t found = tree.catalogue.find(walk.done());
     if (found == wire::kNoEntry) {
-      walk.skip_slashes();
-      return failed(ENOENT, walk.left().empty());
+      const Place place = pass_written(tree, last, has_slash, links, walk);
+      if (place.where != Where::kOutside) return place;
+      continue;
     }
     const CatalogueEntry entry = tree.catalogue.entry(found);
     if (entry.kind == EntryKind::kFile && has_slash) return failed(ENOTDIR);
@@ -153,7 +208,7 @@ Place walk_path(const Catalogued& tree, uint32_t base, std::string_view relative
     if (place.where != Where::kOutside) return place;
   }
   const uint32_t entry = tree.catalogue.find(walk.done());
-  if (entry == wire::kNoEntry) return failed(ENOENT);  // only in a damaged catalogue
+  if (entry == wire::kNoEntry) return written_place(tree, walk, false, false);
   return {.where = Where::kInside, .entry = entry};
 }
 

@@ -4,7 +4,10 @@
 // the catalogue. It leaves the root in two cases only: by `..` of the program itself, and by a link
 // with an absolute target. A link whose relative target has too many `..` leads nowhere.
 //
-// No system calls. The caller provides the memory.
+// A name that the catalogue lacks may have been created by a program of the job. It is then a real
+// name in the tree of the node, and the place says which. Links among these are followed, too.
+//
+// No system calls, except through WrittenNames. The caller provides the memory.
 #pragma once
 
 #include <cstddef>
@@ -21,16 +24,17 @@ inline constexpr int kLinksMax = 40;
 enum class Where : uint8_t {
   kOutside,    // not below the root: the call is not ours
   kInside,     // `entry`
-  kElsewhere,  // outside of the root, under the name `path`
+  kElsewhere,  // not in the catalogue, under the real name `path`
   kFailed,     // `error`
 };
 
 struct Place {
   Where where = Where::kOutside;
-  bool only_last_missing = false;  // kFailed with ENOENT: it could be created, its directory exists
+  bool only_last_missing = false;  // kFailed with ENOENT: it could be created as `path`
+  bool is_written = false;         // `path` is in the tree of the node
   int error = 0;                   // an errno value
-  uint32_t entry = 0;
-  const char* path = nullptr;  // zero-terminated, in the memory of the walk
+  uint32_t entry = 0;              // if is_written: the directory of the catalogue above it
+  const char* path = nullptr;      // zero-terminated, in the memory of the walk
 };
 
 enum class Last : uint8_t { kFollow, kKeepLink };  // what happens to a link at the end of a path
@@ -52,9 +56,18 @@ struct Walk {
   bool prepend(std::string_view text);  // false if there is no room
 };
 
+// What programs have created in the tree of the node.
+struct WrittenNames {
+  std::string_view tree;  // the real directory; empty: nothing can be created
+  // Reads the link at a path relative to the tree. Returns its length, or minus an errno value:
+  // EINVAL if the name exists and is not a link. Null: nothing was created yet.
+  long (*read_link)(std::string_view relative, char* out, size_t room) = nullptr;
+};
+
 struct Catalogued {
   const wire::CatalogueView& catalogue;
   std::string_view root;  // absolute, normal, not "/"
+  WrittenNames written = {};
 };
 
 // The part of an absolute path after the root, such as "/train/7.jpg" or ""; null data if the path

@@ -1,0 +1,477 @@
+#include "store/written.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <future>
+
+#include "base/directory.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "wire/store_state.h"
+
+namespace millrace::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Kind = TreeChange::Kind;
+
+constexpr int kTriesMax = 4;  // then a flush that waits is answered; the thread goes on trying
+constexpr int kPauseMsMin = 200;
+constexpr int kPauseMsMax = 30'000;
+constexpr int kPauseForWritersMs = 20;
+
+// The whole file system has a problem, not a single file.
+bool is_general(const Error& error) {
+  return error.code() == Errc::kExhausted || error.code() == Errc::kIo;
+}
+
+// A lease for reading is refused while anyone has the file open for writing. It is given back at
+// once. SIGURG, which is ignored, instead of SIGIO, which would end us if a writer comes meanwhile.
+bool has_writers(const File& file) {
+  ::fcntl(file.fd(), F_SETSIG, SIGURG);
+  if (::fcntl(file.fd(), F_SETLEASE, F_RDLCK) != 0) return errno == EAGAIN;
+  ::fcntl(file.fd(), F_SETLEASE, F_UNLCK);
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Written>> Written::start(const Catalogue& catalogue,
+                                                WrittenOptions options) {
+  ASSIGN_OR_RETURN(auto watch,
+                   TreeWatch::create(catalogue, options.node / wire::kStoreTreeDirectory));
+  std::unique_ptr<Written> made(new Written(catalogue, std::move(options), std::move(watch)));
+  made->waker_ = File(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made->waker_.is_open()) return fail_os(errno, "cannot create an eventfd");
+  ASSIGN_OR_RETURN(made->thread_, start_thread("store written", [w = made.get()] { w->work(); }));
+  return made;
+}
+
+Written::~Written() {
+  is_stopping_ = true;
+  ::eventfd_write(waker_.fd(), 1);
+  if (thread_.joinable()) thread_.join();
+}
+
+fs::path Written::in_tree(const std::string& path) const {
+  return options_.node / wire::kStoreTreeDirectory / path;
+}
+
+int Written::watch(uint64_t entry) {
+  if (entry >= catalogue_.entry_count() ||
+      catalogue_.entry(static_cast<uint32_t>(entry)).kind != wire::EntryKind::kDirectory) {
+    return EINVAL;
+  }
+  const std::string path = catalogue_.path(static_cast<uint32_t>(entry));
+  const std::lock_guard lock(mutex_);
+  if (directories_.contains(path)) return 0;
+  Status status;
+  if (!has_any_) status = log_.append({.kind = LogKind::kToken, .version = {}, .path = token_});
+  if (status.ok()) {
+    status = log_.append({.kind = LogKind::kDirectory, .version = {}, .path = path});
+  }
+  has_any_ = true;
+  if (status.ok()) status = watch_->watch(path);
+  if (!status.ok()) {
+    report(status.error().message());
+    return EIO;
+  }
+  directories_.insert(path);
+  return 0;
+}
+
+void Written::flush(FlushCallback done) {
+  {
+    const std::lock_guard lock(mutex_);
+    requests_.push_back(std::move(done));
+  }
+  ::eventfd_write(waker_.fd(), 1);
+}
+
+int Written::flush() {
+  std::promise<int> ended;
+  flush([&](int os_error) { ended.set_value(os_error); });
+  return ended.get_future().get();
+}
+
+void Written::work() {
+  while (!is_stopping_) {
+    take_changes();
+    take_requests();
+    if (steps_.empty()) {
+      wait(-1);
+    } else {
+      run_first();
+    }
+  }
+  for (const Step& step : steps_) {
+    if (step.done) step.done(ECANCELED);
+  }
+}
+
+// Until something happens, or the time has passed.
+void Written::wait(int milliseconds) const {
+  pollfd events[] = {{.fd = watch_->fd(), .events = POLLIN, .revents = 0},
+                     {.fd = waker_.fd(), .events = POLLIN, .revents = 0}};
+  // While we pause, changes of files are no reason to try again.
+  const bool is_pause = milliseconds >= 0;
+  ::poll(is_pause ? events + 1 : events, is_pause ? 1 : 2, milliseconds);
+  eventfd_t count = 0;
+  ::eventfd_read(waker_.fd(), &count);
+}
+
+void Written::take_changes() {
+  for (TreeChange& change : watch_->take()) {
+    if (options_.save.empty()) continue;
+    if (change.kind == Kind::kLost) {
+      add_all();
+    } else {
+      add(std::move(change));
+    }
+  }
+}
+
+void Written::take_requests() {
+  std::vector<FlushCallback> requests;
+  {
+    const std::lock_guard lock(mutex_);
+    requests.swap(requests_);
+  }
+  if (requests.empty()) return;
+  if (options_.save.empty()) {
+    for (const FlushCallback& done : requests) done(has_any_ ? EOPNOTSUPP : 0);
+    return;
+  }
+  failed_.clear();
+  add_all();
+  for (const Step& step : steps_) forced_.insert(step.change.path);
+  for (FlushCallback& done : requests) {
+    steps_.push_back({.change = {}, .number = ++last_number_, .done = std::move(done)});
+  }
+}
+
+// A later change of a name replaces an earlier one that waits, and takes the later place: the bytes
+// that would be saved are the later ones.
+void Written::add(TreeChange change) {
+  const uint64_t number = ++last_number_;
+  newest_[change.path] = number;
+  if (change.kind == Kind::kMove) newest_[change.to] = number;
+  steps_.push_back({.change = std::move(change), .number = number, .done = {}});
+}
+
+// Whatever is not as it was saved, in the order of its time.
+void Written::add_all() {
+  WrittenLog log;
+  {
+    const std::lock_guard lock(mutex_);
+    log.directories = directories_;
+  }
+  for (const auto& [path, saved] : saved_) {
+    if (!saved.is_directory) log.durable.emplace(path, saved.version);
+  }
+  std::set<std::string> found;
+  for (const WrittenFile& file : list_written(options_.node, options_.save, catalogue_, log)) {
+    found.insert(file.path);
+    if (file.state == WrittenState::kDurable) continue;
+    forced_.insert(file.path);
+    add({.kind = Kind::kPut, .path = file.path, .to = {}});
+  }
+  for (const auto& [path, version] : log.durable) {
+    if (!found.contains(path)) add({.kind = Kind::kRemove, .path = path, .to = {}});
+  }
+}
+
+bool Written::is_current(const Step& step) const {
+  if (step.change.kind == Kind::kMove) return true;  // the old name must go in any case
+  const auto found = newest_.find(step.change.path);
+  return found != newest_.end() && found->second == step.number;
+}
+
+void Written::finish_step() {
+  const Step step = std::move(steps_.front());
+  steps_.pop_front();
+  try_count_ = 0;
+  for (const std::string& path : {step.change.path, step.change.to}) {
+    const auto found = newest_.find(path);
+    if (found == newest_.end() || found->second != step.number) continue;
+    newest_.erase(found);
+    forced_.erase(path);
+  }
+}
+
+void Written::run_first() {
+  const Step& step = steps_.front();
+  if (step.done) {
+    step.done(failed_.empty() ? 0 : EIO);
+    finish_step();
+    return;
+  }
+  const Status status = is_current(step) ? apply(step) : Status();
+  if (status.ok()) {
+    failed_.erase(step.change.path);
+    finish_step();
+  } else if (is_general(status.error())) {
+    note_blocked(status.error());
+  } else {
+    report(fmt::format("{}; it stays LOCAL", status.error().message()));
+    failed_.insert(step.change.path);
+    finish_step();
+  }
+}
+
+void Written::note_blocked(const Error& error) {
+  const int shift = std::min(try_count_, 10);
+  const int pause_ms = std::min(kPauseMsMin << shift, kPauseMsMax);
+  if (try_count_ == 0) {
+    report(fmt::format("{}; files stay LOCAL, and it is tried again", error.message()));
+  }
+  if (++try_count_ >= kTriesMax) {
+    for (Step& step : steps_) {
+      if (!step.done) continue;
+      step.done(error.code() == Errc::kExhausted ? ENOSPC : EIO);
+      step.done = [](int) {};
+    }
+  }
+  wait(pause_ms);
+}
+
+Status Written::apply(const Step& step) {
+  const TreeChange& change = step.change;
+  switch (change.kind) {
+    case Kind::kPut:
+      return put(change.path, change.path, step.number);
+    case Kind::kRemove:
+      return remove(change.path);
+    case Kind::kMove:
+      return move(change.path, change.to, step.number);
+    case Kind::kLost:
+      break;
+  }
+  return {};
+}
+
+// Saves what is at `path` under the name `as`. If it is gone, a later step says where.
+Status Written::put(const std::string& path, const std::string& as, uint64_t number) {
+  struct stat status{};
+  if (::lstat(in_tree(path).c_str(), &status) != 0) return {};
+  RETURN_IF_ERROR(make_parents(as));
+  if (S_ISDIR(status.st_mode)) return put_directory(as, status);
+  const auto saved = saved_.find(as);
+  const bool is_saved = saved != saved_.end() && saved->second.version == FileVersion::of(status);
+  if (is_saved && saved->second.mode == status.st_mode) return {};
+  if (S_ISLNK(status.st_mode)) return put_link(path, as, status);
+  if (S_ISREG(status.st_mode)) return put_file(path, as, status, number);
+  return {};  // pipes and sockets mean something on this node only
+}
+
+// Directories above a name, with the modes that they have in the tree.
+Status Written::make_parents(const std::string& path) {
+  for (size_t slash = path.find('/'); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    const std::string parent = path.substr(0, slash);
+    struct stat status{};
+    if (saved_.contains(parent) || ::stat(in_save(parent).c_str(), &status) == 0) continue;
+    if (::stat(in_tree(parent).c_str(), &status) != 0) status.st_mode = S_IFDIR | 0755;
+    RETURN_IF_ERROR(put_directory(parent, status));
+  }
+  return {};
+}
+
+Status Written::put_directory(const std::string& as, const struct stat& status) {
+  const fs::path target = in_save(as);
+  if (::mkdir(target.c_str(), status.st_mode & 07777) != 0) {
+    struct stat found{};
+    if (errno == EEXIST && ::stat(target.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) return {};
+    return fail_os(errno, "cannot create the directory").within(printable(target.string()));
+  }
+  ::chmod(target.c_str(), status.st_mode & 07777);  // mkdir(2) applies the umask
+  saved_[as] = {.version = {}, .is_directory = true, .mode = status.st_mode};
+  return sync_directory(target.parent_path());
+}
+
+Status Written::put_link(const std::string& path, const std::string& as,
+                         const struct stat& status) {
+  std::error_code error;
+  const fs::path link = fs::read_symlink(in_tree(path), error);
+  if (error || link == in_save(path)) return {};  // replaced a moment ago, or not ours
+  ASSIGN_OR_RETURN(DurableCopy copy,
+                   DurableCopy::of_link(
+                       link.string(),
+                       {.target = in_save(as), .token = token_, .status = status, .on_block = {}}));
+  RETURN_IF_ERROR(copy.commit());
+  note_saved(as,
+             {.version = FileVersion::of(status), .is_directory = false, .mode = status.st_mode});
+  return {};
+}
+
+Status Written::put_file(const std::string& path, const std::string& as, const struct stat& status,
+                         uint64_t number) {
+  auto source = File::open(in_tree(path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (!source.ok()) {
+    if (source.error().code() == Errc::kNotFound) return {};
+    return std::move(source).error();
+  }
+  const bool is_forced = forced_.contains(path);
+  if (!is_forced && has_writers(*source)) return {};  // its close will come
+  RETURN_IF_ERROR(log_.append({.kind = LogKind::kFlushing, .version = {}, .path = as}));
+  auto copy = DurableCopy::of_file(
+      *source, {.target = in_save(as), .token = token_, .status = status, .on_block = [this] {
+                  take_changes();
+                }});
+  // What was renamed or closed while we copied is known now.
+  take_changes();
+  struct stat now{};
+  const bool is_same =
+      ::lstat(in_tree(path).c_str(), &now) == 0 && FileVersion::of(now) == FileVersion::of(status);
+  const auto newest = newest_.find(path);
+  const bool is_outdated = newest != newest_.end() && newest->second > number;
+  if (is_outdated) return {};  // a later step saves it
+  if (!is_same && (!is_forced || !copy.ok())) {
+    add({.kind = Kind::kPut, .path = path, .to = {}});
+    wait(kPauseForWritersMs);
+    return {};
+  }
+  if (!copy.ok()) return std::move(copy).error();
+  RETURN_IF_ERROR(copy->commit());
+  note_saved(as,
+             {.version = FileVersion::of(status), .is_directory = false, .mode = status.st_mode});
+  return {};
+}
+
+void Written::note_saved(const std::string& path, Saved saved) {
+  const Status status =
+      log_.append({.kind = LogKind::kDurable, .version = saved.version, .path = path});
+  if (!status.ok()) report(status.error().message());
+  saved_[path] = saved;
+  if (options_.on_saved) options_.on_saved(path, true);
+}
+
+void Written::note_gone(const std::string& path) {
+  const Status status = log_.append({.kind = LogKind::kGone, .version = {}, .path = path});
+  if (!status.ok()) report(status.error().message());
+  if (options_.on_saved) options_.on_saved(path, false);
+}
+
+Status Written::show(const std::string& path, bool exists) {
+  if (!is_safe_path(path) || path.empty() || catalogue_.find(path) || options_.save.empty()) {
+    return fail(Errc::kInvalidArgument, "'{}' is not a name that a program can create",
+                printable(path));
+  }
+  const fs::path name = in_tree(path);
+  std::error_code error;
+  if (!exists) {
+    if (is_shown(options_.node / wire::kStoreTreeDirectory, path, options_.save)) {
+      fs::remove(name, error);
+    }
+    return {};
+  }
+  fs::create_directories(name.parent_path(), error);
+  if (error) return fail_os(error.value(), "cannot create it").within(printable(name.string()));
+  if (fs::is_regular_file(fs::symlink_status(name, error))) {
+    report(fmt::format("{} was created on several nodes; that of the last one counts",
+                       printable(path)));
+  }
+  const fs::path temporary =
+      options_.node / wire::kStoreMakingDirectory / fmt::format("shown-{}", shown_count_++);
+  fs::create_symlink(in_save(path), temporary, error);
+  if (!error) fs::rename(temporary, name, error);
+  if (error) return fail_os(error.value(), "cannot create it").within(printable(name.string()));
+  return {};
+}
+
+Status Written::move(const std::string& from, const std::string& to, uint64_t number) {
+  struct stat status{};
+  const bool exists = ::lstat(in_tree(to).c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) return move_directory(from, to, number);
+  const auto saved = saved_.find(from);
+  const bool is_saved = saved != saved_.end() && !saved->second.is_directory &&
+                        (!exists || saved->second.version == FileVersion::of(status));
+  if (is_saved) {
+    RETURN_IF_ERROR(make_parents(to));
+    if (::rename(in_save(from).c_str(), in_save(to).c_str()) == 0) {
+      rename_saved(from, to);
+      RETURN_IF_ERROR(sync_directory(in_save(to).parent_path()));
+      return sync_directory(in_save(from).parent_path());
+    }
+  }
+  RETURN_IF_ERROR(put(to, to, number));
+  return remove(from);
+}
+
+// All files are there before the directory gets its name.
+Status Written::move_directory(const std::string& from, const std::string& to, uint64_t number) {
+  struct stat status{};
+  const bool is_new = ::stat(in_save(to).c_str(), &status) != 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(in_tree(to), error), end; at != end;
+       at.increment(error)) {
+    const std::string path = to + at->path().string().substr(in_tree(to).string().size());
+    RETURN_IF_ERROR(put(path, is_new ? from + path.substr(to.size()) : path, number));
+  }
+  if (is_new && ::stat(in_tree(to).c_str(), &status) == 0) {
+    RETURN_IF_ERROR(make_parents(from));
+    RETURN_IF_ERROR(put_directory(from, status));
+    RETURN_IF_ERROR(make_parents(to));
+    if (::rename(in_save(from).c_str(), in_save(to).c_str()) != 0) {
+      return fail_os(errno, "cannot rename the directory")
+          .within(printable(in_save(from).string()));
+    }
+    rename_saved(from, to);
+    return sync_directory(in_save(to).parent_path());
+  }
+  return remove(from);
+}
+
+void Written::rename_saved(const std::string& from, const std::string& to) {
+  std::map<std::string, Saved> moved;
+  for (auto at = saved_.lower_bound(from); at != saved_.end() && at->first.starts_with(from);) {
+    if (!is_at_or_below(at->first, from)) {
+      ++at;
+      continue;
+    }
+    moved.emplace(to + at->first.substr(from.size()), at->second);
+    if (!at->second.is_directory) note_gone(at->first);
+    at = saved_.erase(at);
+  }
+  for (const auto& [path, saved] : moved) {
+    if (saved.is_directory) {
+      saved_[path] = saved;
+    } else {
+      note_saved(path, saved);
+    }
+  }
+}
+
+// Only what we have made, and only if it has not come back.
+Status Written::remove(const std::string& path) {
+  std::vector<std::string> names;
+  for (auto at = saved_.lower_bound(path); at != saved_.end() && at->first.starts_with(path);
+       ++at) {
+    if (is_at_or_below(at->first, path)) names.push_back(at->first);
+  }
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {  // what is below comes first
+    struct stat status{};
+    if (::lstat(in_tree(*name).c_str(), &status) == 0) continue;
+    const bool is_directory = saved_[*name].is_directory;
+    const fs::path target = in_save(*name);
+    const int outcome = is_directory ? ::rmdir(target.c_str()) : ::unlink(target.c_str());
+    const bool is_gone = outcome == 0 || errno == ENOENT || errno == ENOTEMPTY;
+    if (!is_gone) return fail_os(errno, "cannot remove it").within(printable(target.string()));
+    saved_.erase(*name);
+    if (!is_directory) note_gone(*name);
+  }
+  return {};
+}
+
+void Written::report(const std::string& line) const {
+  if (options_.log) options_.log(line);
+}
+
+}  // namespace millrace::store

@@ -1,0 +1,445 @@
+#!/usr/bin/env python3
+"""Files that programs create below the root of a store: seen at once, saved in order, never lost without a word."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+MILLRACE = os.environ["MILLRACE"]
+PATIENCE_S = 60
+
+
+def wait_until(condition) -> bool:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def contents(folder: Path) -> dict:
+    """What is in a folder: bytes of files, targets of links, None for directories."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        found[name] = os.readlink(path) if path.is_symlink() else None if path.is_dir() else path.read_bytes()
+    return found
+
+
+class WriteTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="mr-", dir="/tmp"))  # short, for the socket's path
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.local = self.folder / "local"
+        self.local.mkdir()
+        self.source = self.folder / "source"
+        for name in ("train/0", "train/1", "val/2", "README"):
+            (self.source / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.source / name).write_text(name + "\n")
+        self.before = contents(self.source)
+        self.root = self.folder / "data"
+        self.save = self.folder / "save"
+        self.packs = self.folder / "packs"
+        self.environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        self.environment.pop("MILLRACE_STORE", None)
+        self.store("pack", self.source, "-o", self.packs)
+        self.args = ["--packs", self.packs, "--at", self.root, "--local", self.local]
+
+    def store(self, *words, code=0, environment=None):
+        done = subprocess.run([MILLRACE, "store", *map(str, words)], capture_output=True, text=True,
+                              env=environment or self.environment, timeout=PATIENCE_S)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def run_in_store(self, *command, words=(), code=0, cwd=None):
+        done = subprocess.run([MILLRACE, "store", "run", *map(str, self.args), *map(str, words), "--",
+                               *map(str, command)], capture_output=True, text=True, env=self.environment,
+                              timeout=PATIENCE_S, cwd=cwd)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def shell(self, script: str, **more):
+        return self.run_in_store("bash", "-ec", script.replace("ROOT", str(self.root)), **more)
+
+    def python(self, script: str, **more):
+        return self.run_in_store(sys.executable, "-c", f"import os\nroot = {str(self.root)!r}\n" + script, **more)
+
+    def up(self, *words) -> dict:
+        """Returns the environment of programs that use the store."""
+        exports = dict(line.removeprefix("export ").split("=", 1)
+                       for line in self.store("up", *self.args, *words).stdout.splitlines())
+        environment = {**self.environment, **{key: value.strip("'") for key, value in exports.items()}}
+        self.addCleanup(subprocess.run, [MILLRACE, "store", "down", "--node", environment["MILLRACE_STORE"]],
+                        capture_output=True, env=self.environment)
+        return environment
+
+    def down(self, environment: dict, code=0):
+        return self.store("down", "--node", environment["MILLRACE_STORE"], code=code)
+
+    def status(self, environment: dict) -> dict:
+        (found,) = json.loads(self.store("status", "--json", "--node", environment["MILLRACE_STORE"]).stdout)["stores"]
+        return found
+
+    def states(self, environment: dict) -> dict:
+        return {file["path"]: file["state"] for file in self.status(environment)["created"]}
+
+    def bash(self, environment: dict, script: str, code=0) -> str:
+        done = subprocess.run(["bash", "-ec", script.replace("ROOT", str(self.root))], capture_output=True, text=True,
+                              env=environment, timeout=PATIENCE_S)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout
+
+    def saved(self) -> dict:
+        """What the save directory has, which is the origin here, besides the dataset."""
+        return {name: found for name, found in contents(self.source).items() if name not in self.before}
+
+    def assert_clean(self):
+        """Nothing is left on the node, and the dataset is as it was."""
+        left = [path for top in self.local.glob("millrace-store-*") for path in top.iterdir()]
+        self.assertEqual(left, [])
+        now = contents(self.source)
+        self.assertEqual({name: now.get(name) for name in self.before}, self.before)
+
+
+class OneNodeTest(WriteTest):
+    def test_a_file_is_seen_at_once_and_saved_at_the_end(self):
+        done = self.shell("""
+echo one > ROOT/new.txt
+cat ROOT/new.txt
+mkdir -p ROOT/train/sub/deep
+echo two > ROOT/train/sub/deep/file
+echo more >> ROOT/new.txt
+ls ROOT; ls ROOT/train
+cat ROOT/train/sub/deep/file ROOT/train/0
+test -w ROOT && test ! -e ROOT/missing
+""")
+        self.assertEqual(done.stdout, "one\nREADME\nnew.txt\ntrain\nval\n0\n1\nsub\ntwo\ntrain/0\n")
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(self.saved(), {"new.txt": b"one\nmore\n", "train/sub": None, "train/sub/deep": None,
+                                        "train/sub/deep/file": b"two\n"})
+        self.assert_clean()
+
+    def test_the_dataset_is_read_only(self):
+        script = """
+import errno
+calls = {
+    "append": lambda: open(root + "/README", "a"), "write": lambda: open(root + "/README", "w"),
+    "unlink": lambda: os.unlink(root + "/README"), "rmdir": lambda: os.rmdir(root + "/val"),
+    "rename": lambda: os.rename(root + "/README", root + "/new"),
+    "over": lambda: os.rename(root + "/mine", root + "/README"),
+    "directory": lambda: os.rename(root + "/val", root + "/new"),
+    "chmod": lambda: os.chmod(root + "/README", 0), "truncate": lambda: os.truncate(root + "/README", 0),
+    "link": lambda: os.link(root + "/README", root + "/new"),
+}
+open(root + "/mine", "w").close()
+for name, call in calls.items():
+    try:
+        call()
+        print(name, "worked")
+    except OSError as error:
+        print(name, errno.errorcode[error.errno])
+"""
+        done = self.python(script)
+        self.assertEqual(done.stdout.split(), " EROFS ".join(
+            "append write unlink rmdir rename over directory chmod truncate link".split()).split() + ["EROFS"])
+        self.assertEqual(self.saved(), {"mine": b""})
+        self.assert_clean()
+
+    def compare_programs(self, script: str, names=None):
+        """The same script in a plain directory leaves the same files and prints the same."""
+        plain = self.folder / "plain"
+        shutil.copytree(self.source, plain, symlinks=True)
+        expected = subprocess.run(["bash", "-ec", script.replace("ROOT", str(plain))], capture_output=True, text=True,
+                                  timeout=PATIENCE_S, env=self.environment)
+        self.assertEqual(expected.returncode, 0, expected.stdout + expected.stderr)
+        done = self.shell(script)
+        self.assertEqual(done.stdout.replace(str(self.root), "ROOT"), expected.stdout.replace(str(plain), "ROOT"))
+        wanted = {name: found.replace(str(plain), str(self.root)) if isinstance(found, str) else found
+                  for name, found in contents(plain).items()}
+        found = contents(self.source)
+        self.assertEqual(set(found), set(wanted))
+        self.assertEqual([name for name in found if found[name] != wanted[name]], [])
+        self.assert_clean()
+
+    def test_shell_tools(self):
+        work = self.folder / "work"
+        work.mkdir()
+        self.compare_programs(f"""
+mkdir ROOT/d; seq 1000 > ROOT/d/a; cp -r ROOT/d ROOT/e; mv ROOT/e/a ROOT/e/b; ln -s b ROOT/e/l; cat ROOT/e/l | md5sum
+ln ROOT/d/a ROOT/d/hard; rm ROOT/d/a; tar --mtime=@1 -cf ROOT/t.tar -C ROOT d train; mkdir ROOT/x; tar -xf ROOT/t.tar -C ROOT/x
+find ROOT -type f | sort; grep -r train ROOT | sort; du -s --apparent-size ROOT/x/train > /dev/null
+cp -r ROOT/train ROOT/copy; rm -r ROOT/x; sort -o ROOT/d/sorted ROOT/d/hard; sed -i s/1/one/ ROOT/d/sorted
+cd ROOT/d; pwd; echo here > here; cat ../train/0 here; ls ..; cd ../train; ls ../d; echo x > ../e/x; mkdir y; cd y; pwd
+realpath . ../../e/l ../../d/../e/b; touch -d @1000000000 z; stat -c '%Y %s %a %F' z; chmod 600 z; stat -c %a z
+truncate -s 10 z; test $(stat -c %s z) = 10; mkdir -p a/b/c; rmdir a/b/c; rm -r a; mktemp -d tmpXXXXXX > /dev/null
+rmdir tmp*; ln -s ROOT/d/hard abs; wc -l abs; ln -s ../0 cat0; cat cat0; echo "$(ls -A | sort | tr '\\n' ' ')"; rm abs
+dd if=/dev/zero of=big bs=1M count=3 status=none; cmp -n 100 big /dev/zero; split -b 1M big part; cat part* | cmp - big
+mv ROOT/e ROOT/train/moved; ls ROOT/train/moved; mv ROOT/d/here {work}/out; mv {work}/out ROOT/back; cat ROOT/back
+install -m 640 ROOT/README ROOT/installed; stat -c %a ROOT/installed
+""")
+
+    def test_python_modules(self):
+        self.compare_programs(f"""{sys.executable} - <<'END'
+import logging, os, pathlib, pickle, shutil, sqlite3, tempfile, zipfile, glob
+root = pathlib.Path("ROOT")
+(root / "runs" / "1").mkdir(parents=True)
+with open(root / "runs/1/ck.tmp", "wb") as file:
+    pickle.dump(list(range(1000)), file)
+os.replace(root / "runs/1/ck.tmp", root / "runs/1/ck")
+print(len(pickle.load(open(root / "runs/1/ck", "rb"))))
+logging.basicConfig(filename=root / "runs/log", format="%(message)s")
+logging.warning("started")
+with tempfile.TemporaryDirectory(dir=root) as folder:
+    pathlib.Path(folder, "x").write_text("x")
+    print(os.listdir(folder), os.path.dirname(folder) == str(root))
+with tempfile.NamedTemporaryFile(dir=root / "train", delete=False) as file:
+    file.write(b"named")
+os.rename(file.name, root / "train" / "named")
+with tempfile.TemporaryFile(dir=root) as file:
+    file.write(b"none")
+with zipfile.ZipFile(root / "runs/z.zip", "w") as file:
+    file.writestr(zipfile.ZipInfo("a"), "b")
+shutil.copytree(root / "train", root / "again")
+shutil.move(root / "again", root / "val" / "again")
+shutil.rmtree(root / "val" / "again")
+base = sqlite3.connect(root / "runs/base.db")
+base.execute("create table t(a)")
+base.executemany("insert into t values (?)", [(i,) for i in range(100)])
+base.commit()
+print(base.execute("select sum(a) from t").fetchone())
+base.close()
+print(sorted(os.path.relpath(p, root) for p in glob.glob(str(root / "**"), recursive=True)))
+print(sorted(e.name for e in os.scandir(root) if e.is_dir()), sorted(p.name for p in (root / "runs").iterdir()))
+os.chdir(root / "runs")
+print(os.getcwd(), os.path.realpath("1/ck"), os.path.exists("../train/0"), sorted(os.listdir("..")))
+os.symlink(root / "runs/1", "latest")
+print(sorted(os.listdir("latest")), os.path.getsize("latest/ck"), os.path.samefile("latest/ck", "1/ck"))
+fd = os.open(root, os.O_RDONLY)
+with open(os.open("by_fd", os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=fd), "w") as file:
+    file.write("x")
+print(os.stat("by_fd", dir_fd=fd).st_size, sorted(os.listdir(fd)))
+os.unlink("by_fd", dir_fd=fd)
+END
+""")
+
+    def test_arrays_and_checkpoints(self):
+        modules = [name for name in ("numpy", "h5py", "torch") if subprocess.run(
+            [sys.executable, "-c", f"import {name}"], capture_output=True).returncode == 0]
+        if not modules:
+            self.skipTest("no numpy, h5py or torch")
+        done = self.python(f"modules = {modules!r}\n" + """
+if "numpy" in modules:
+    import numpy
+    numpy.save(root + "/a.npy", numpy.arange(10000))
+    mapped = numpy.lib.format.open_memmap(root + "/m.npy", mode="w+", dtype="f4", shape=(1000,))
+    mapped[:] = 7
+    mapped.flush()
+    print(numpy.load(root + "/a.npy", mmap_mode="r").sum(), numpy.load(root + "/m.npy").sum())
+if "h5py" in modules:
+    import h5py
+    with h5py.File(root + "/h.h5", "w") as file:
+        file["x"] = list(range(1000))
+    with h5py.File(root + "/h.h5", "a") as file:
+        file["y"] = 3
+        print(file["x"][:].sum())
+if "torch" in modules:
+    import torch
+    os.mkdir(root + "/ckpt.tmp")
+    torch.save({"w": torch.arange(1000)}, root + "/ckpt.tmp/0.pt")
+    os.rename(root + "/ckpt.tmp", root + "/ckpt")
+    print(torch.load(root + "/ckpt/0.pt")["w"].sum().item())
+""")
+        expected = {"numpy": "49995000 7000.0\n", "h5py": "499500\n", "torch": "499500\n"}
+        self.assertEqual(done.stdout, "".join(expected[name] for name in modules), done.stderr)
+        files = {"numpy": {"a.npy", "m.npy"}, "h5py": {"h.h5"}, "torch": {"ckpt", "ckpt/0.pt"}}
+        self.assertEqual(set(self.saved()), set().union(*(files[name] for name in modules)))
+        if "numpy" in modules:
+            import numpy
+            self.assertEqual(numpy.load(self.source / "m.npy").sum(), 7000)
+        self.assert_clean()
+
+    def test_status_flush_and_down(self):
+        environment = self.up("--save", self.save)
+        self.bash(environment, "echo one > ROOT/a; mkdir ROOT/d; echo two > ROOT/d/b")
+        self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"])
+        self.assertEqual(self.states(environment), {"a": "DURABLE", "d/b": "DURABLE"})
+        self.assertEqual(contents(self.save), {"a": b"one\n", "d": None, "d/b": b"two\n"})
+        self.bash(environment, "echo more >> ROOT/a; rm ROOT/d/b; rmdir ROOT/d; echo x > ROOT/c; mv ROOT/c ROOT/e")
+        done = self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"])
+        self.assertIn("2 files of 11 B: 2 DURABLE in " + str(self.save), done.stdout)
+        self.assertEqual(contents(self.save), {"a": b"one\nmore\n", "e": b"x\n"})
+        self.down(environment)
+        self.assertEqual(self.saved(), {})
+        self.assert_clean()
+
+    def test_files_are_saved_in_the_background_without_a_flush(self):
+        environment = self.up("--save", self.save)
+        self.bash(environment, "echo one > ROOT/train/a.tmp; mv ROOT/train/a.tmp ROOT/train/a")
+        self.assertTrue(wait_until(lambda: self.states(environment) == {"train/a": "DURABLE"}))
+        self.assertEqual(contents(self.save), {"train": None, "train/a": b"one\n"})
+        self.bash(environment, "mv ROOT/train/a ROOT/b")
+        self.assertTrue(wait_until(lambda: contents(self.save) == {"train": None, "b": b"one\n"}))
+        self.bash(environment, "rm ROOT/b")
+        self.assertTrue(wait_until(lambda: contents(self.save) == {"train": None}))
+
+    def test_an_open_file_is_local_until_it_is_closed_or_flushed(self):
+        environment = self.up("--save", self.save)
+        writer = subprocess.Popen(["bash", "-c", f"exec 5> {self.root}/log; echo one >&5; echo ready; read; "
+                                   "echo two >&5; read"], env=environment, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True)
+        self.addCleanup(writer.kill)
+        writer.stdout.readline()
+        self.assertEqual(self.states(environment), {"log": "LOCAL"})
+        self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"])
+        self.assertEqual((self.save / "log").read_text(), "one\n")
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+        self.assertTrue(wait_until(lambda: self.states(environment) == {"log": "LOCAL"}))
+        writer.kill()  # the kernel closes the file
+        writer.wait()
+        self.assertTrue(wait_until(lambda: self.states(environment) == {"log": "DURABLE"}))
+        self.assertEqual((self.save / "log").read_text(), "one\ntwo\n")
+        writer.stdin.close()
+        writer.stdout.close()
+
+    def test_without_a_place_to_save_the_loss_is_said(self):
+        shutil.rmtree(self.source)
+        done = self.shell("echo one > ROOT/a; cat ROOT/a")
+        self.assertEqual(done.stdout, "one\n")
+        self.assertIn("1 file was created below", done.stderr)
+        self.assertIn("lost, because there is no --save and no --origin", done.stderr)
+        self.assertIn("a, 4 B", done.stderr)
+        environment = self.up()
+        self.bash(environment, "echo one > ROOT/a")
+        refused = self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"], code=1)
+        self.assertIn("start the store with --save", refused.stderr)
+
+
+class FaultTest(WriteTest):
+    def kill_service(self, environment: dict):
+        os.kill(self.status(environment)["pid"], signal.SIGKILL)
+        self.assertTrue(wait_until(lambda: not self.status(environment)["running"]))
+
+    def rescued(self) -> dict:
+        (folder,) = self.local.glob("millrace-store-*/rescued-*")
+        return contents(folder)
+
+    def test_the_next_service_keeps_what_a_killed_one_did_not_save(self):
+        environment = self.up("--save", self.save)
+        self.bash(environment, "echo one > ROOT/a")
+        self.assertTrue(wait_until(lambda: self.states(environment) == {"a": "DURABLE"}))
+        self.kill_service(environment)
+        done = subprocess.run(["bash", "-c", f"mkdir {self.root}/d; echo two > {self.root}/d/b; cat {self.root}/d/b"],
+                              capture_output=True, text=True, env=environment)
+        self.assertEqual(done.stdout, "two\n")
+        self.assertEqual(self.states(environment), {"a": "DURABLE", "d/b": "LOCAL"})
+        done = self.store("up", *self.args)
+        self.assertIn("1 file was not saved", done.stderr)
+        self.assertIn("d/b, 4 B", done.stderr)
+        self.assertEqual(self.rescued(), {"d": None, "d/b": b"two\n"})
+        self.assertEqual(contents(self.save), {"a": b"one\n"})
+        self.store("down", "--local", self.local)
+
+    def test_run_keeps_and_lists_what_its_killed_service_did_not_save(self):
+        script = ('pid=$("$0" store status --json | python3 -c \'import json, sys; '
+                  'print(json.load(sys.stdin)["stores"][0]["pid"])\'); echo a > ROOT/a; kill -9 $pid; echo b > ROOT/b')
+        done = self.run_in_store("bash", "-c", script.replace("ROOT", str(self.root)), MILLRACE,
+                                 words=["--save", self.save], code=1)
+        self.assertIn("the service ended before the command", done.stderr)
+        self.assertIn("b, 2 B", done.stderr)
+        self.assertEqual({**contents(self.save), **self.rescued()}, {"a": b"a\n", "b": b"b\n"})
+
+    def mount(self, folder: Path, size: str):
+        folder.mkdir(exist_ok=True)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
+        if mounted.returncode != 0:
+            self.skipTest("cannot mount")
+        self.addCleanup(subprocess.run, ["umount", "-l", folder])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to mount a small file system")
+    def test_a_full_shared_disk_is_tried_again_and_nothing_overtakes(self):
+        self.mount(self.save, "1m")
+        environment = self.up("--save", self.save)
+        self.bash(environment, "head -c 2000000 /dev/urandom > ROOT/ckpt; echo ckpt > ROOT/latest.tmp; "
+                  "mv ROOT/latest.tmp ROOT/latest")
+        refused = self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"], code=1)
+        self.assertIn("could not be saved", refused.stderr)
+        self.assertEqual(set(self.states(environment).values()) - {"LOCAL", "FLUSHING"}, set())
+        self.assertEqual({name for name in contents(self.save) if not name.startswith(".")}, set())
+        subprocess.run(["mount", "-o", "remount,size=10m", self.save], check=True)
+        self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"])
+        self.assertEqual(self.states(environment), {"ckpt": "DURABLE", "latest": "DURABLE"})
+        self.assertEqual(set(contents(self.save)), {"ckpt", "latest"})
+        done = self.down(environment)
+        self.assertIn("files stay LOCAL, and it is tried again", done.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to mount a small file system")
+    def test_what_cannot_be_saved_at_the_end_is_kept_and_the_run_fails(self):
+        self.mount(self.save, "1m")
+        done = self.shell("head -c 2000000 /dev/zero > ROOT/ckpt", words=["--save", self.save], code=1)
+        self.assertIn("ckpt, 1.91 MiB", done.stderr)
+        self.assertIn("no space left", done.stderr)
+        self.assertEqual(self.rescued(), {"ckpt": bytes(2000000)})
+        self.assertEqual(contents(self.save), {})
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to mount a file system")
+    def test_a_read_only_shared_disk_is_named(self):
+        self.mount(self.save, "1m")
+        subprocess.run(["mount", "-o", "remount,ro", self.save], check=True)
+        done = self.shell("echo x > ROOT/a", words=["--save", self.save], code=1)
+        self.assertIn("read-only file system", done.stderr)
+        self.assertEqual(self.rescued(), {"a": b"x\n"})
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to mount a small file system")
+    def test_a_full_node_gives_the_writer_enospc(self):
+        self.mount(self.local, "1m")
+        done = self.python("""
+import errno, time
+try:
+    with open(root + "/a", "wb") as file:
+        file.write(bytes(4 << 20))
+except OSError as error:
+    print(errno.errorcode[error.errno])
+os.unlink(root + "/a")
+for i in range(500):  # the service may have it open for a moment
+    try:
+        with open(root + "/b", "w") as file:
+            file.write("b")
+        break
+    except OSError:
+        time.sleep(0.02)
+""")
+        self.assertEqual(done.stdout, "ENOSPC\n")
+        self.assertEqual(self.saved(), {"b": b"b"})
+
+    def test_killed_in_the_middle_of_saving_loses_nothing(self):
+        for pause_s in (0.0, 0.02, 0.05, 0.1, 0.2):
+            save = self.folder / f"save{pause_s}"
+            environment = self.up("--save", save)
+            self.bash(environment, "head -c 40000000 /dev/urandom > ROOT/x; cp ROOT/x ROOT/y; cp ROOT/x ROOT/z")
+            time.sleep(pause_s)
+            bytes_of_x = (Path(environment["MILLRACE_STORE"]) / "tree/x").read_bytes()
+            self.kill_service(environment)
+            states = self.states(environment)
+            self.assertEqual(set(states), {"x", "y", "z"})
+            self.down(environment, code=0 if set(states.values()) == {"DURABLE"} else 1)
+            rescued = {}
+            for folder in self.local.glob("millrace-store-*/rescued-*"):
+                rescued = contents(folder)
+                shutil.rmtree(folder)
+            for name, state in states.items():
+                found = (save / name).read_bytes() if state == "DURABLE" else rescued[name]
+                self.assertEqual(found, bytes_of_x, (name, state))
+            self.assertEqual([name for name in contents(save) if name.startswith(".")], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
