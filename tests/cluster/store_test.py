@@ -92,7 +92,8 @@ class StoreTest(unittest.TestCase):
 
     def store(self, action: str, *arguments: str, partitions: int = 4, origin: Optional[str] = None,
               packs: Optional[Path] = None) -> list[str]:
-        return [*self.environment(), MILLRACE, "store", action, "--packs", str(packs or self.shared / f"packs{partitions}"), "--at", ROOT,
+        directory = packs or self.shared / f"packs{partitions}"
+        return [*self.environment(), MILLRACE, "store", action, "--packs", str(directory), "--at", ROOT,
                 "--hosts", ",".join(self.hosts.names), *(("--origin", origin) if origin else ()), *arguments]
 
     def on_all(self, *command: str) -> list[str]:
@@ -209,7 +210,8 @@ unset LD_PRELOAD MILLRACE_STORE
 
     def start_reader(self, name: str) -> subprocess.Popen:
         reader = subprocess.Popen(self.hosts.command(
-            name, *self.client(), "/usr/bin/python3", "reader.py", ROOT, "sums", str(self.folder / "stop"), str(self.folder / name)),
+            name, *self.client(), "/usr/bin/python3", "reader.py", ROOT, "sums", str(self.folder / "stop"),
+            str(self.folder / name)),
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self.log)
         self.addCleanup(reader.wait)
         return reader
