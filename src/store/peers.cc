@@ -44,6 +44,9 @@ struct Peers::Peer {
 
 // Another service, as one that asks us; or a stranger.
 struct Peers::Asker {
+  // One thread at a time has an event of it. The lock tells so to ThreadSanitizer, which does not
+  // know that epoll_ctl(2) hands it on.
+  std::mutex mutex;
   ChannelPointer channel;
   bool is_greeted = false;
   std::chrono::nanoseconds since = monotonic_now();
@@ -373,21 +376,21 @@ void Peers::accept_askers() {
 
 void Peers::hear(Asker& asker, PeerMessage& message) {
   bool is_fine = true;
-  if (asker.is_greeted) {
-    is_fine = answer(asker, message);
-  } else {
-    const auto greeted = asker.channel->greet();
-    is_fine = greeted.ok();
-    if (greeted.ok() && *greeted) {
+  {
+    const std::lock_guard turn(asker.mutex);
+    if (asker.is_greeted) {
+      is_fine = answer(asker, message);
+    } else {
+      const auto greeted = asker.channel->greet();
+      is_fine = greeted.ok();
       const std::lock_guard lock(askers_mutex_);
-      asker.is_greeted = true;
+      asker.is_greeted = greeted.ok() && *greeted;
     }
+    // Another thread may have it from then on, as soon as it is unlocked.
+    epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &asker}};
+    if (is_fine) ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, asker.channel->fd(), &event);
   }
-  if (is_fine) {
-    arm(asker);
-  } else {
-    drop(asker);
-  }
+  if (!is_fine) drop(asker);
 }
 
 bool Peers::answer(Asker& asker, PeerMessage& message) {
@@ -406,11 +409,6 @@ bool Peers::answer(Asker& asker, PeerMessage& message) {
       .send(kind, 1 + static_cast<int>(made.error().code()),
             {.signed_bytes = bytes_of(text), .other_bytes = {}})
       .ok();
-}
-
-void Peers::arm(Asker& asker) {
-  epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &asker}};
-  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, asker.channel->fd(), &event);
 }
 
 // REQUIRES: no other thread can get an event of this connection.

@@ -109,7 +109,6 @@ class Peers {
   void accept_askers();
   void hear(Asker& asker, PeerMessage& message);
   bool answer(Asker& asker, PeerMessage& message);
-  void arm(Asker& asker);
   void drop(Asker& asker);
 
   PeersOptions options_;
