@@ -70,6 +70,7 @@ Result<store::ServiceOptions> service_options(const Arguments& arguments) {
   options.local = fs::absolute(local_of(arguments), error);
   options.origin = arguments.value("origin").value_or("");
   options.save = arguments.value("save").value_or("");
+  options.is_fast = arguments.has("fast");
   options.thread_count = count_of(arguments, "threads", 0);
   options.replica_count =
       static_cast<uint32_t>(std::min<uint64_t>(count_of(arguments, "replicas", 1), UINT32_MAX));
@@ -595,6 +596,7 @@ Result<int> run_warm_action(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(const store::ServiceClient client, store::ServiceClient::connect(node.path));
   const std::vector<std::string>& words = arguments.positionals();
   store::WarmOptions options{.globs = {words.begin() + 1, words.end()}, .on_warmed = {}};
+  if ((node.state.flags & wire::kStoreFast) != 0) options.kind = wire::StoreRequestKind::kPlace;
   store::WarmReport report;
   {
     const uint64_t total = options.globs.empty() ? catalogue.content_bytes() : 0;
@@ -663,6 +665,7 @@ std::vector<Option> node_options() {
        .help = "run, up: where files that programs create are saved (the origin)",
        .kind = ValueKind::kDirectory},
       {.name = "wait", .help = "flush: return when they are durable"},
+      {.name = "fast", .help = "run, up: programs read without system calls"},
       {.name = "node",
        .value = "DIR",
        .help = "status, warm, flush, down, mount: which store (MILLRACE_STORE, or the only one)",

@@ -49,6 +49,11 @@ class NodeTree {
 
   uint64_t used_bytes() const { return used_bytes_; }
 
+  // Takes bytes from the capacity, for what is kept outside of the tree. False: there are not so
+  // many left.
+  bool reserve(uint64_t bytes);
+  void release(uint64_t bytes) { used_bytes_ -= bytes; }
+
  private:
   NodeTree(const Catalogue& catalogue, const MemberSources& sources, NodeTreeOptions options)
       : catalogue_(catalogue), sources_(sources), options_(std::move(options)) {}
@@ -60,7 +65,6 @@ class NodeTree {
   Status write_file(uint32_t index, const std::string& name, BlockCodec& codec);
   Status publish(uint32_t index, const std::string& name);
   bool is_there(uint32_t index) const;
-  bool reserve(uint64_t bytes);
   uint64_t footprint(uint32_t index) const;
   bool begin(uint32_t index, MadeCallback& done, bool& is_made);
   int make_first(uint32_t index, BlockCodec& codec, bool is_reserved);

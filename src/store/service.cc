@@ -88,7 +88,8 @@ int receive(int fd, StoreRequest& request) {
                         request.version == wire::kStoreMessageVersion &&
                         (request.kind == wire::StoreRequestKind::kMaterialise ||
                          request.kind == wire::StoreRequestKind::kWatch ||
-                         request.kind == wire::StoreRequestKind::kFlush);
+                         request.kind == wire::StoreRequestKind::kFlush ||
+                         request.kind == wire::StoreRequestKind::kPlace);
   return is_known ? 1 : -1;
 }
 
@@ -139,6 +140,7 @@ Status Service::prepare(std::optional<PeersOptions> peers) {
                                    .log = [this](const std::string& line) { report(line); },
                                    .on_saved = [this](const std::string& path,
                                                       bool exists) { tell_saved(path, exists); }}));
+  if (options_.is_fast) RETURN_IF_ERROR(make_arena());
   RETURN_IF_ERROR(publish_settings());
   RETURN_IF_ERROR(listen());
   // The state is last: clients that find it find everything else, too.
@@ -246,6 +248,22 @@ void Service::add_source(std::unique_ptr<MemberSource> source,
   }));
 }
 
+Status Service::make_arena() {
+  const auto note_placed = [this](uint64_t size_bytes) {
+    add_to_counter(folder_.counters().materialised, 1);
+    add_to_counter(folder_.counters().bytes, size_bytes);
+  };
+  ASSIGN_OR_RETURN(
+      arena_, NodeArena::create(catalogue(), sources_,
+                                {.directory = node(),
+                                 .capacity_bytes = options_.capacity_bytes,
+                                 .reserve = [this](uint64_t n) { return tree_->reserve(n); },
+                                 .release = [this](uint64_t n) { tree_->release(n); },
+                                 .on_placed = note_placed,
+                                 .on_problem = [this](const Error& e) { report(e.message()); }}));
+  return {};
+}
+
 Status Service::listen() {
   const std::string path = (node() / wire::kStoreSocketFile).string();
   sockaddr_un address{};
@@ -297,6 +315,7 @@ Status Service::publish_state() {
   wire::StoreState state{};
   RETURN_IF_ERROR(set_path(state.root, options_.root));
   RETURN_IF_ERROR(set_path(state.origin, options_.origin));
+  if (options_.is_fast) state.flags |= wire::kStoreFast;
   return folder_.publish(state);
 }
 
@@ -463,6 +482,13 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
       return;
     case wire::StoreRequestKind::kFlush:
       written_->flush(answer);
+      return;
+    case wire::StoreRequestKind::kPlace:
+      if (arena_ == nullptr) {
+        answer(EINVAL);
+      } else {
+        arena_->place(request.entry, codec, answer);
+      }
       return;
   }
 }

@@ -28,6 +28,7 @@
 #include "base/file.h"
 #include "base/result.h"
 #include "store/member_source.h"
+#include "store/node_arena.h"
 #include "store/node_folder.h"
 #include "store/node_tree.h"
 #include "store/pack.h"
@@ -45,6 +46,7 @@ struct ServiceOptions {
   uint64_t capacity_bytes = 0;   // 0: what default_capacity() says
   std::filesystem::path origin;  // empty: the directory that was packed, if it is there
   std::filesystem::path save;    // where created files go; empty: the origin
+  bool is_fast = false;          // clients read from the arena (node_arena.h)
   size_t thread_count = 0;       // 0: twice the CPUs, because threads also wait for storage
   std::string job;               // the name of the folder; empty: a new one
   uint32_t replica_count = 1;    // how many nodes hold a partition
@@ -108,6 +110,7 @@ class Service {
   void open_peers(PeersOptions peers);
   void add_source(std::unique_ptr<MemberSource> source, uint64_t wire::StoreCounters::* files,
                   uint64_t wire::StoreCounters::* bytes);
+  Status make_arena();
   Status listen();
   Status publish_settings() const;
   Status publish_state();
@@ -136,6 +139,7 @@ class Service {
   std::atomic<bool> is_ending_ = false;                        // peers are not told any more
   std::mutex peers_mutex_;                                     // for what peers ask about written_
   wire::FlushProgress flush_ = wire::FlushProgress::kDurable;  // guarded by peers_mutex_
+  std::unique_ptr<NodeArena> arena_;                           // null unless is_fast
   File listener_;
   File stopper_;  // an eventfd; readable: all threads end
   File epoll_;

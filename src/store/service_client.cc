@@ -28,8 +28,8 @@ Result<ServiceClient> ServiceClient::connect(const std::filesystem::path& node) 
   return ServiceClient(std::move(socket));
 }
 
-Status ServiceClient::ask(uint64_t id, uint64_t entry) const {
-  return send(wire::StoreRequestKind::kMaterialise, id, entry);
+Status ServiceClient::ask(uint64_t id, uint64_t entry, wire::StoreRequestKind kind) const {
+  return send(kind, id, entry);
 }
 
 Status ServiceClient::ask_flush(uint64_t id) const {

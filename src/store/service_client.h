@@ -20,7 +20,8 @@ class ServiceClient {
   static Result<ServiceClient> connect(const std::filesystem::path& node);
 
   // Sends a request, which `id` identifies. Waits if the service is far behind.
-  Status ask(uint64_t id, uint64_t entry) const;
+  Status ask(uint64_t id, uint64_t entry,
+             wire::StoreRequestKind kind = wire::StoreRequestKind::kMaterialise) const;
 
   // Asks to save all that programs created.
   Status ask_flush(uint64_t id) const;

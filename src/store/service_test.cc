@@ -119,16 +119,18 @@ class StoreService : public testing::Test {
   }
 
   // Asks for one file and returns the error of the reply, or -1 if there was none.
-  static int asked(const fs::path& node, uint64_t entry) {
+  static int asked(const fs::path& node, uint64_t entry,
+                   wire::StoreRequestKind kind = wire::StoreRequestKind::kMaterialise) {
     auto client = ServiceClient::connect(node);
-    if (!client.ok() || !client->ask(7, entry).ok()) return -1;
+    if (!client.ok() || !client->ask(7, entry, kind).ok()) return -1;
     const auto reply = client->next(kPatience);
     return reply.ok() && reply->id == 7 ? reply->os_error : -1;
   }
-  static int asked(const Service& service, const std::string& path) {
+  static int asked(const Service& service, const std::string& path,
+                   wire::StoreRequestKind kind = wire::StoreRequestKind::kMaterialise) {
     const auto index = service.catalogue().find(path);
     EXPECT_TRUE(index) << path;
-    return asked(service.node(), index.value_or(0));
+    return asked(service.node(), index.value_or(0), kind);
   }
 
   static std::string content(const fs::path& path) {
@@ -403,6 +405,68 @@ TEST_F(StoreService, WarmsWhatTheGlobsMatchUntilTheCapacityIsUsedUp) {
   report = warm_node(other->catalogue(), *other_client, {});
   ASSERT_TRUE(report.ok());
   EXPECT_TRUE(report->is_full);
+}
+
+// What the arena of a fast service has for a file; nothing if it is not there.
+std::optional<std::string> placed(const Service& service, const std::string& path) {
+  const uint32_t index = service.catalogue().find(path).value_or(0);
+  const auto file = File::open(service.node() / "places", O_RDONLY);
+  uint64_t place = 0;
+  if (!file.ok() ||
+      !file->read_exactly_at(index * 8, std::as_writable_bytes(std::span(&place, 1))).ok() ||
+      place < wire::kPlaceAlignment) {
+    return std::nullopt;
+  }
+  EXPECT_EQ(place % wire::kPlaceAlignment, 0u);
+  std::string bytes(service.catalogue().entry(index).size_bytes, '\0');
+  const auto arena = File::open(service.node() / "arena", O_RDONLY);
+  EXPECT_TRUE(arena.ok() &&
+              arena->read_exactly_at(place, std::as_writable_bytes(std::span(bytes))).ok());
+  return bytes;
+}
+
+TEST_F(StoreService, PlacesRawAndCompressedFilesInTheArenaOnce) {
+  pack();
+  ServiceOptions fast = options();
+  fast.is_fast = true;
+  const auto service = started(std::move(fast));
+  ASSERT_TRUE(service);
+  EXPECT_EQ(read_node(service->node())->state.flags, wire::kStoreFast);
+  EXPECT_FALSE(placed(*service, "a/b/noise"));
+  for (int i = 0; i < 2; ++i) {
+    for (const std::string path : {"a/b/noise", "text", "long"}) {
+      EXPECT_EQ(asked(*service, path, wire::StoreRequestKind::kPlace), 0);
+      EXPECT_TRUE(placed(*service, path) == content(source_ / path)) << path;
+      EXPECT_FALSE(fs::exists(service->node() / "tree" / path));
+    }
+  }
+  EXPECT_EQ(service->counters().materialised, 3u);
+  EXPECT_EQ(asked(*service, "a", wire::StoreRequestKind::kPlace), EINVAL);
+}
+
+TEST_F(StoreService, PlacesNoDamagedFileAndNoneBeyondTheCapacity) {
+  pack();
+  remove_source();
+  damage("a/b/noise");
+  ServiceOptions fast = options();
+  fast.is_fast = true;
+  fast.capacity_bytes = 100'000;
+  const auto service = started(std::move(fast));
+  ASSERT_TRUE(service);
+  EXPECT_EQ(asked(*service, "a/b/noise", wire::StoreRequestKind::kPlace), EIO);
+  EXPECT_EQ(asked(*service, "long", wire::StoreRequestKind::kPlace), ENOSPC);
+  EXPECT_EQ(asked(*service, "text", wire::StoreRequestKind::kPlace), 0);
+  EXPECT_FALSE(placed(*service, "a/b/noise"));
+  EXPECT_FALSE(placed(*service, "long"));
+  EXPECT_EQ(placed(*service, "text"), std::string(50'000, 'x'));
+}
+
+TEST_F(StoreService, HasNoArenaUnlessItIsFast) {
+  pack();
+  const auto service = started(options());
+  ASSERT_TRUE(service);
+  EXPECT_FALSE(fs::exists(service->node() / "arena"));
+  EXPECT_EQ(asked(*service, "text", wire::StoreRequestKind::kPlace), EINVAL);
 }
 
 TEST_F(StoreService, ServesFromASinglePartitionToo) {

@@ -20,7 +20,7 @@ class Warming {
     for (uint32_t i = 0; i < catalogue_.entry_count() && !report_.is_full; ++i) {
       if (catalogue_.entry(i).kind != wire::EntryKind::kFile || !is_wanted(i)) continue;
       while (asked_ >= kAskedMax) RETURN_IF_ERROR(take_reply());
-      RETURN_IF_ERROR(client_.ask(i, i));
+      RETURN_IF_ERROR(client_.ask(i, i, options_.kind));
       ++asked_;
     }
     while (asked_ > 0) RETURN_IF_ERROR(take_reply());

@@ -17,6 +17,7 @@ namespace millrace::store {
 struct WarmOptions {
   std::vector<std::string> globs;                 // `*` also matches /; empty: all files
   std::function<void(uint64_t bytes)> on_warmed;  // may be empty
+  wire::StoreRequestKind kind = wire::StoreRequestKind::kMaterialise;
 };
 
 struct WarmReport {

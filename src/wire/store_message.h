@@ -20,6 +20,7 @@ enum class StoreRequestKind : uint16_t {
   kMaterialise = 1,  // write the file of `entry` into the tree, and reply when it is there
   kWatch = 2,        // names will be created in the directory `entry`: save them from now on
   kFlush = 3,        // save all that was created below the root; reply when it is durable
+  kPlace = 4,        // put its bytes into the arena, and reply when they are there (kStoreFast)
 };
 
 struct StoreRequest {

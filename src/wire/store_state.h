@@ -26,11 +26,26 @@ inline constexpr char kStoreMakingDirectory[] = "making";
 inline constexpr char kStorePacksDirectory[] = "packs";  // copies of the node's partitions
 inline constexpr char kStorePeersFile[] = "peers";       // the services of the job, and its key
 inline constexpr char kStoreWrittenFile[] = "written";   // the log of what programs created
+inline constexpr char kStoreArenaFile[] = "arena";       // kStoreFast: the bytes of files
+inline constexpr char kStorePlacesFile[] = "places";  // kStoreFast: where they are, u64 per entry
+
+// Bits of `flags`.
+inline constexpr uint64_t kStoreFast = 1;  // clients read from the arena
+
+// A number in `places`: one of these, or the offset of the file's bytes in the arena, a multiple of
+// kPlaceAlignment.
+inline constexpr uint64_t kPlaceNone = 0;     // not there yet: ask the service
+inline constexpr uint64_t kPlaceRefused = 1;  // it will not be there: open a real file
+inline constexpr uint64_t kPlaceAlignment = 64;
 
 // The environment of a job.
 inline constexpr char kStoreVariable[] = "MILLRACE_STORE";  // the directory of the node
 inline constexpr char kStoreDeadlineVariable[] = "MILLRACE_STORE_DEADLINE_MS";
 inline constexpr uint32_t kStoreDeadlineMs = 30'000;
+
+// Functions of the store's preload library, for one that comes before it and makes vfork itself.
+inline constexpr char kStoreBeforeVfork[] = "millrace_store_before_vfork";
+inline constexpr char kStoreAfterVfork[] = "millrace_store_after_vfork";
 
 // Changed by relaxed atomic additions, from any process of the job.
 struct StoreCounters {
@@ -50,7 +65,7 @@ struct StoreState {
   uint32_t version;  // kStoreStateVersion
   uint32_t service_pid;
   uint64_t service_start_time;   // from /proc/PID/stat: distinguishes reused PIDs
-  uint64_t flags;                // 0
+  uint64_t flags;                // kStoreFast
   char root[kStorePathBytes];    // where programs see the files: absolute, normal, zero-terminated
   char origin[kStorePathBytes];  // the same files on the shared file system; empty: none
   StoreCounters counters;

@@ -107,8 +107,8 @@ class ServiceTest(unittest.TestCase):
         (found,) = json.loads(self.store("status", "--json", "--node", node).stdout)["stores"]
         return found
 
-    def run_words(self, *command):
-        return [MILLRACE, "store", "run", *map(str, self.up_args), "--", *map(str, command)]
+    def run_words(self, *command, options=()):
+        return [MILLRACE, "store", "run", *map(str, self.up_args), *options, "--", *map(str, command)]
 
     def nodes(self) -> list:
         return [path for top in self.local.glob("millrace-store-*") for path in top.iterdir()]
@@ -197,9 +197,10 @@ class ServiceTest(unittest.TestCase):
                   '            print(name, os.fstat(file.fileno()).st_mtime_ns, '
                   'hashlib.sha256(file.read()).hexdigest())\n')
         plain = subprocess.run([sys.executable, "-c", script, self.source], capture_output=True, check=True)
-        done = subprocess.run(self.run_words(sys.executable, "-c", script, self.folder / "data"), capture_output=True,
-                              env=self.environment, timeout=PATIENCE_S)
-        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, plain.stdout, b""))
+        for mode in ((), ("--fast",)):
+            done = subprocess.run(self.run_words(sys.executable, "-c", script, self.folder / "data", options=mode),
+                                  capture_output=True, env=self.environment, timeout=PATIENCE_S)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, plain.stdout, b""), mode)
 
     def test_a_killed_service_is_named_dead_and_its_folder_goes_with_the_next(self):
         node = self.up()
@@ -236,6 +237,10 @@ class ServiceTest(unittest.TestCase):
         self.assertIn("10 files of", done.stdout)
         self.assert_tree(node, [i for i in self.files if self.paths[i]["path"].startswith("val/")])
         self.assertEqual(self.status(node)["materialised"], 10)
+        fast = self.up("--fast")
+        self.assertIn("10 files of", self.store("warm", "--node", fast, "val/*").stdout)
+        self.assertEqual(self.status(fast)["materialised"], 10)
+        self.assertFalse((fast / "tree" / "val" / "2").exists())
         small = self.up("--capacity", "64KiB")
         done = self.store("warm", "--node", small)
         self.assertIn("the capacity is used up", done.stdout)

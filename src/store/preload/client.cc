@@ -14,8 +14,8 @@
 #include "hook/environment.h"
 #include "hook/syscall.h"
 #include "store/preload/exec_environment.h"
+#include "store/preload/fast.h"
 #include "store/preload/text.h"
-#include "wire/store_message.h"
 
 namespace millrace::store {
 
@@ -116,6 +116,22 @@ const char* look_at_tree() {
   return nullptr;
 }
 
+// Without the two files, programs read real files as in the other mode.
+void open_arena() {
+  if ((client.state->flags & wire::kStoreFast) == 0) return;
+  const size_t least = uint64_t{client.catalogue.entry_count()} * sizeof(uint64_t);
+  size_t places_bytes = 0;
+  size_t arena_bytes = 0;
+  void* places = map_file(wire::kStorePlacesFile, O_RDONLY, least, &places_bytes);
+  if (places == nullptr) return;
+  void* arena = map_file(wire::kStoreArenaFile, O_RDONLY, 1, &arena_bytes);
+  if (arena == nullptr) return;
+  hook::sys_madvise(arena, arena_bytes, MADV_DONTDUMP);
+  client.places = static_cast<uint64_t*>(places);
+  client.arena_bytes = arena_bytes;
+  client.arena = static_cast<const std::byte*>(arena);
+}
+
 // The kernel's name of the directory above the root, and the root's own name.
 void find_real_root() {
   const hook::Scratch<RealPath> path;
@@ -143,7 +159,10 @@ const char* open_node(const char* node) {
   const char* problem = open_state();
   if (problem == nullptr) problem = open_catalogue();
   if (problem == nullptr) problem = look_at_tree();
-  if (problem == nullptr) find_real_root();
+  if (problem == nullptr) {
+    find_real_root();
+    open_arena();
+  }
   return problem;
 }
 
@@ -160,6 +179,9 @@ uint32_t parse_number(const char* text, uint32_t otherwise) {
 const char* variable(const char* name) {
   return hook::find_variable(environ, name, std::strlen(name));
 }
+
+// Parent and child share the offset of a descriptor.
+void before_fork() { make_all_real(Which::kAll); }
 
 void in_child() { client.pid.store(hook::sys_getpid(), std::memory_order_relaxed); }
 
@@ -303,15 +325,12 @@ bool start_client() {
   }
   in_child();
   remember_environment();
-  pthread_atfork(nullptr, nullptr, &in_child);
+  pthread_atfork(&before_fork, nullptr, &in_child);
   phase.store(Phase::kActive, std::memory_order_release);
   return true;
 }
 
-namespace {
-
-// 0, or an errno value: of the service, or of the attempt to ask it.
-int ask_about(wire::StoreRequestKind kind, uint32_t entry) {
+int ask_for(uint32_t entry, wire::StoreRequestKind kind) {
   const uint64_t begin = now_ns();
   if (begin < client.silent_until_ns.load(std::memory_order_relaxed)) return ETIMEDOUT;
   const uint64_t deadline_ns = uint64_t{client.deadline_ms} * 1'000'000u;
@@ -330,10 +349,6 @@ int ask_about(wire::StoreRequestKind kind, uint32_t entry) {
   return error;
 }
 
-}  // namespace
-
-int materialise(uint32_t entry) { return ask_about(wire::StoreRequestKind::kMaterialise, entry); }
-
 void announce_names(uint32_t directory) {
   // Some results are kept, as entry + 1.
   static constinit std::atomic<uint32_t> kept[256] = {};
@@ -341,7 +356,7 @@ void announce_names(uint32_t directory) {
   if (place.load(std::memory_order_relaxed) == directory + 1) return;
   const int saved_errno = errno;
   if (!client.has_written()) count(client.state->written);
-  const int error = ask_about(wire::StoreRequestKind::kWatch, directory);
+  const int error = ask_for(directory, wire::StoreRequestKind::kWatch);
   if (error == 0) {
     place.store(directory + 1, std::memory_order_relaxed);
   } else if (!warned_local.exchange(true)) {

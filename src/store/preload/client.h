@@ -20,6 +20,7 @@
 #include "hook/scratch.h"
 #include "store/preload/resolve.h"
 #include "wire/catalogue_view.h"
+#include "wire/store_message.h"
 #include "wire/store_state.h"
 
 namespace millrace::store {
@@ -34,9 +35,12 @@ struct Client {
   std::string_view tree;       // "NODE/tree", without links
   char tree_text[kPathBytes] = {};
   char real_root_text[kPathBytes] = {};
-  uint64_t tree_device = 0;   // st_dev of the files in the tree
-  uint64_t shown_device = 0;  // st_dev that programs see: no device of the kernel has this number
-  uint32_t user = 0;          // st_uid and st_gid
+  const std::byte* arena = nullptr;  // fast mode: the bytes of files; null: not in fast mode
+  uint64_t arena_bytes = 0;
+  uint64_t* places = nullptr;  // fast mode: where they are, by entry; written by the service only
+  uint64_t tree_device = 0;    // st_dev of the files in the tree
+  uint64_t shown_device = 0;   // st_dev that programs see: no device of the kernel has this number
+  uint32_t user = 0;           // st_uid and st_gid
   uint32_t group = 0;
   uint32_t deadline_ms = wire::kStoreDeadlineMs;
   std::atomic<uint32_t> pid{0};              // a vfork child has another one
@@ -75,9 +79,12 @@ inline bool active() {
   return now == Phase::kNew && start_client();
 }
 
-// Asks the service to write the file into the tree. 0, or an errno value: of the service, or
-// ETIMEDOUT, ECONNREFUSED and the like if it cannot be asked.
-int materialise(uint32_t entry);
+// Asks the service for a file: to write it into the tree, or to place it in the arena. 0, or an
+// errno value: of the service, or ETIMEDOUT, ECONNREFUSED and the like if it cannot be asked.
+int ask_for(uint32_t entry, wire::StoreRequestKind kind);
+inline int materialise(uint32_t entry) {
+  return ask_for(entry, wire::StoreRequestKind::kMaterialise);
+}
 
 // Tells the service that names will be created below a directory of the catalogue, so that it
 // watches them. Once for each directory of a process.

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "store/preload/fast.h"
 #include "store/preload/hooks.h"
 
 namespace millrace::store {
@@ -34,6 +35,10 @@ int refusal(uint32_t index, int flags) {
 
 int open_entry(uint32_t entry, int flags) {
   if (const int error = refusal(entry, flags); error != 0) return failure<int>(error);
+  if (const int fast = open_fast(entry, flags & ~O_CREAT); fast >= 0) {
+    count(client.state->counters.opens);
+    return fast;
+  }
   const int fd = with_real_path(entry, [&](const char* path) {
     return real_openat.get()(AT_FDCWD, path, flags & ~(O_CREAT | O_EXCL), 0);
   });
@@ -50,8 +55,15 @@ Last last_of(int flags) {
   return keeps ? Last::kKeepLink : Last::kFollow;
 }
 
+// The kernel has given a number to another file. If it was one of ours, somebody has closed it
+// without a hook.
+void note_new_number(int fd) {
+  forget(fd);
+  if (!in_vfork_child) fast_files.disown(fd);
+}
+
 int opened_outside(int fd) {
-  if (fd >= 0) forget(fd);
+  if (fd >= 0) note_new_number(fd);
   return fd;
 }
 
@@ -129,8 +141,49 @@ FILE* opening_stream(const char* path, const char* mode, Open open) {
 }
 
 int newly_made(int fd) {
-  if (fd >= 0 && active()) forget(fd);
+  if (fd >= 0 && active()) note_new_number(fd);
   return fd;
+}
+
+template <typename Duplicate>
+int duplicating(int fd, int copy, Duplicate duplicate) {
+  return newly_made(
+      natively(fd, [&] { return fd == copy ? duplicate() : replacing(copy, duplicate); }));
+}
+
+// What F_GETFL shows. The kernel adds O_LARGEFILE, which the headers define as 0.
+int shown_flags(const FastFile& file) {
+#if defined(__x86_64__)
+  constexpr int kLargeFile = 0100000;
+#else
+  constexpr int kLargeFile = 0400000;
+#endif
+  return (static_cast<int>(file.flags) & (O_NOFOLLOW | O_NONBLOCK)) | kLargeFile;
+}
+
+// The commands that a fast descriptor answers by itself. False: it is another one, or not fast.
+bool fcntl_fast(int fd, int command, void* argument, int* result) {
+  FastFile file;
+  if (fast_files.look(fd, file) != FastFiles::State::kOpen) return false;
+  *result = 0;
+  if (command == F_GETFD) {
+    *result = (file.flags & O_CLOEXEC) != 0 ? FD_CLOEXEC : 0;
+  } else if (command == F_GETFL) {
+    *result = shown_flags(file);
+  } else if (command == F_SETFD && !in_vfork_child) {
+    const bool closes = (reinterpret_cast<intptr_t>(argument) & FD_CLOEXEC) != 0;
+    return fast_files.set_flags(fd, O_CLOEXEC, closes ? O_CLOEXEC : 0);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void inherit_no_more(unsigned first, unsigned last) {
+  for (int fd = 0; fd <= fast_files.highest() && !in_vfork_child; ++fd) {
+    const auto number = static_cast<unsigned>(fd);
+    if (number >= first && number <= last) fast_files.set_flags(fd, 0, O_CLOEXEC);
+  }
 }
 
 // make(name) replaces the X in a name. Below the root, it gets the real name, which ends alike.
@@ -214,41 +267,56 @@ FILE* freopen(const char* path, const char* mode, FILE* stream) {
 
 int fclose(FILE* stream) {
   static constinit Real<int(FILE*)> real{"fclose"};
-  forget(descriptor_of(stream));
-  return real(stream);
+  const int fd = descriptor_of(stream);
+  forget(fd);
+  const int result = real(stream);
+  if (fd >= 0 && fd <= STDERR_FILENO) note_low_closed();
+  return result;
 }
 
 int close(int fd) {
   static constinit Real<int(int)> real{"close"};
+  if (int result; close_fast(fd, &result)) return result;
   if (active()) forget(fd);
-  return real(fd);
+  const int result = real(fd);
+  if (result == 0 && fd <= STDERR_FILENO) note_low_closed();
+  return result;
 }
 
 int close_range(unsigned first, unsigned last, int flags) {
   static constinit Real<int(unsigned, unsigned, int)> real{"close_range"};
-  if (active() && (flags & CLOSE_RANGE_CLOEXEC) == 0) forget_range(first, last);
+  if ((flags & CLOSE_RANGE_CLOEXEC) != 0) {
+    inherit_no_more(first, last);
+  } else if (active()) {
+    forget_range(first, last);
+    disown_range(first, last);
+  }
   return real(first, last, flags);
 }
 
 void closefrom(int first) {
   static constinit Real<void(int)> real{"closefrom"};
-  if (active()) forget_range(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
+  const unsigned begin = first < 0 ? 0 : static_cast<unsigned>(first);
+  if (active()) {
+    forget_range(begin, ~0u);
+    disown_range(begin, ~0u);
+  }
   real(first);
 }
 
 int dup(int fd) {
   static constinit Real<int(int)> real{"dup"};
-  return newly_made(real(fd));
+  return newly_made(natively(fd, [&] { return real(fd); }));
 }
 
 int dup2(int fd, int copy) {
   static constinit Real<int(int, int)> real{"dup2"};
-  return newly_made(real(fd, copy));
+  return duplicating(fd, copy, [&] { return real(fd, copy); });
 }
 
 int dup3(int fd, int copy, int flags) {
   static constinit Real<int(int, int, int)> real{"dup3"};
-  return newly_made(real(fd, copy, flags));
+  return duplicating(fd, copy, [&] { return real(fd, copy, flags); });
 }
 
 int fcntl(int fd, int command, ...) {
@@ -257,7 +325,8 @@ int fcntl(int fd, int command, ...) {
   va_start(arguments, command);
   void* argument = va_arg(arguments, void*);
   va_end(arguments);
-  const int result = real.get()(fd, command, argument);
+  if (int result; fcntl_fast(fd, command, argument, &result)) return result;
+  const int result = natively(fd, [&] { return real.get()(fd, command, argument); });
   return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? newly_made(result) : result;
 }
 

@@ -9,6 +9,7 @@
 
 #include "hook/syscall.h"
 #include "store/preload/attributes.h"
+#include "store/preload/fast.h"
 #include "store/preload/hooks.h"
 
 namespace millrace::store {
@@ -90,6 +91,24 @@ int agreeing(int fd, int result, struct statx* status) {
   return result;
 }
 
+// fstat of a fast descriptor. False: it is not one.
+template <typename Status>
+bool stat_fast(int fd, Status* status, int* result) {
+  FastFile file;
+  const FastFiles::State state = fast_files.look(fd, file);
+  if (state == FastFiles::State::kNone) return false;
+  *result = -1;
+  if (state == FastFiles::State::kParked) {
+    errno = EBADF;
+  } else if (is_bad(status)) {
+    errno = EFAULT;
+  } else {
+    fill_status(file.entry, status);
+    *result = 0;
+  }
+  return true;
+}
+
 Last last_of_stat(int flags) {
   return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow;
 }
@@ -102,6 +121,7 @@ bool means_descriptor(const char* path, int flags) {
 template <typename Status, typename Outside>
 int on_stat(int directory, const char* path, Status* status, int flags, Outside outside) {
   if (means_descriptor(path, flags)) {
+    if (int result; stat_fast(directory, status, &result)) return result;
     const int result = outside(directory, path);
     if (directory != AT_FDCWD) return agreeing(directory, result, status);
     const uint32_t entry = active() ? working_directory_entry() : kNoEntry;
@@ -215,6 +235,7 @@ int lstat(const char* path, struct stat* result) {
 
 int fstat(int fd, struct stat* result) {
   static constinit Real<int(int, struct stat*)> real{"fstat"};
+  if (int shown; stat_fast(fd, result, &shown)) return shown;
   return agreeing(fd, real(fd, result), result);
 }
 
@@ -239,6 +260,7 @@ int __lxstat(int version, const char* path, struct stat* result) {
 
 int __fxstat(int version, int fd, struct stat* result) {
   static constinit Real<int(int, int, struct stat*)> real{"__fxstat"};
+  if (int shown; stat_fast(fd, result, &shown)) return shown;
   return agreeing(fd, real(version, fd, result), result);
 }
 

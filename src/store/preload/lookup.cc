@@ -7,6 +7,7 @@
 #include "hook/arena.h"
 #include "hook/path.h"
 #include "hook/syscall.h"
+#include "store/preload/fast.h"
 #include "store/preload/text.h"
 
 namespace millrace::store {
@@ -71,6 +72,9 @@ uint32_t known_working_directory() {
 
 uint32_t known_descriptor(int fd) {
   if (fd < 0) return kFar;
+  if (FastFile file; fast_files.look(fd, file) == FastFiles::State::kOpen) {
+    return kFirst + file.entry;
+  }
   std::atomic<uint32_t>* cached = descriptors.at(static_cast<size_t>(fd));
   uint32_t known = cached == nullptr ? uint32_t{kUnknown} : cached->load(std::memory_order_relaxed);
   if (known != kUnknown) return known;
@@ -91,6 +95,25 @@ bool is_normal(std::string_view path) {
     if (path[i] == '/' && (path[i + 1] == '/' || path[i + 1] == '.')) return false;
   }
   return true;
+}
+
+// "/proc/self/fd/7", "/dev/fd/7" and "/dev/stdin" mean what the kernel has under that number.
+void make_named_descriptor_real(std::string_view path) {
+  constexpr std::string_view kDirectories[] = {"/proc/self/fd", "/proc/thread-self/fd", "/dev/fd"};
+  if (fast_files.count() == 0) return;
+  std::string_view number = path == "/dev/stdin" ? "0" : "";
+  for (const std::string_view directory : kDirectories) {
+    const std::string_view below = below_root(directory, path);
+    if (below.size() > 1) number = {below.data() + 1, below.size() - 1};
+  }
+  int fd = 0;
+  for (const char digit : number) {
+    if (digit < '0' || digit > '9' || fd > 100'000'000) return;
+    fd = fd * 10 + (digit - '0');
+  }
+  const int saved_errno = errno;
+  if (!number.empty()) make_real(fd);
+  errno = saved_errno;
 }
 
 bool has_dots(const char* path) { return std::strstr(path, "..") != nullptr; }
@@ -214,6 +237,7 @@ Place Lookup::find(int directory, const char* path, Last last) {
     const std::string_view whole = path;
     const std::string_view below = client.below(whole);
     if (below.data() != nullptr) return find_below(wire::kRootEntry, below, last);
+    make_named_descriptor_real(whole);
     return is_normal(whole) ? Place{} : find_joined(directory, whole, last);
   }
   const uint32_t base =

@@ -8,12 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hook/environment.h"
 #include "hook/program_memory.h"
 #include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/exec_environment.h"
 #include "trace/preload/hooks.h"
 #include "trace/preload/mappings.h"
+#include "wire/store_state.h"
 
 namespace millrace::trace {
 namespace {
@@ -100,6 +102,26 @@ struct VforkStart {
 };
 thread_local constinit VforkStart vfork_start{};
 
+// The store's library comes after ours and does not see a vfork that we make, so it is told.
+using StoreFunction = void();
+thread_local constinit StoreFunction* store_after_vfork = nullptr;
+
+void tell_store_before_vfork() {
+  constexpr size_t kNameSize = sizeof(wire::kStoreVariable) - 1;
+  if (hook::find_variable(environ, wire::kStoreVariable, kNameSize) == nullptr) return;
+  void* before = dlsym(RTLD_NEXT, wire::kStoreBeforeVfork);
+  void* after = dlsym(RTLD_NEXT, wire::kStoreAfterVfork);
+  if (before == nullptr || after == nullptr) return;
+  store_after_vfork = reinterpret_cast<StoreFunction*>(after);
+  reinterpret_cast<StoreFunction*>(before)();
+}
+
+void tell_store_after_vfork() {
+  if (store_after_vfork == nullptr) return;
+  store_after_vfork();
+  store_after_vfork = nullptr;
+}
+
 }  // namespace
 
 void find_exit_call() { real_exit.get(); }
@@ -135,6 +157,7 @@ pid_t _Fork() {
 // frame.
 
 void millrace_before_vfork() {
+  tell_store_before_vfork();
   if (!tracking()) return;
   recorder.descriptors.shared_with_child();
   vfork_start.ticks = now();
@@ -142,6 +165,7 @@ void millrace_before_vfork() {
 }
 
 void millrace_after_vfork(long child) {
+  tell_store_after_vfork();
   if (!writer.in_vfork) return;
   leave_vfork();
   if (!recording(Level::kPosix)) return;
@@ -149,6 +173,7 @@ void millrace_after_vfork(long child) {
 }
 
 long millrace_failed_vfork(long error) {
+  tell_store_after_vfork();
   if (writer.in_vfork) leave_vfork();
   errno = static_cast<int>(-error);
   return -1;
