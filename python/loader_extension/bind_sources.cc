@@ -11,6 +11,7 @@
 #include "format/integer_types.h"
 #include "format/joined_source.h"
 #include "loader_extension/bindings.h"
+#include "store/store_engine.h"
 
 namespace millrace::python {
 namespace {
@@ -59,12 +60,30 @@ data::Shape shape_from(const std::vector<uint64_t>& lengths) {
 
 using Engine = std::shared_ptr<io::Engine>;
 
-Engine engine_from(const std::string& name) { return take(io::open_engine(name)); }
+// The engine of this name, or that of the job's store if paths are below its root.
+Engine engine_from(const std::string& name, const std::vector<std::string>& paths) {
+  return store::engine_for(paths, take(io::open_engine(name)));
+}
+
+// Not os.path.isdir: a store's directories may be visible only to its engine.
+bool is_directory(const std::string& path) {
+  return engine_from("posix", {path})->listing().identity(path).ok();
+}
+
+bool has_directories(const std::string& path) {
+  const Engine engine = engine_from("posix", {path});
+  bool found = false;
+  take(engine->listing().visit(path, [&](std::string_view, const Result<io::ListedKind>& kind) {
+    found |= kind.ok() && *kind == io::ListedKind::kDirectory;
+    return Status();
+  }));
+  return found;
+}
 
 SourceHandle open_folder(const std::string& directory, std::vector<std::string> extensions,
                          bool has_classes, const std::string& format_name,
                          const std::string& engine) {
-  const Engine how = engine_from(engine);
+  const Engine how = engine_from(engine, {directory});
   return SourceHandle(opened([&] {
     return format::open_folder({.directory = directory,
                                 .extensions = std::move(extensions),
@@ -79,7 +98,9 @@ SourceHandle open_files(const std::vector<std::string>& paths, const std::string
                         std::optional<bool> header, const std::string& float_type,
                         uint64_t window_tokens, const std::vector<std::string>& field_names,
                         const std::string& engine) {
-  const Engine how = engine_from(engine);
+  std::vector<std::string> all = paths;
+  if (!directory.empty()) all.push_back(directory);
+  const Engine how = engine_from(engine, all);
   format::FormatOptions options{
       .record_bytes = record_bytes,
       .rows = rows,
@@ -495,6 +516,8 @@ void bind_decoder(py::module_& module) {
 void bind_sources(py::module_& module) {
   bind_source(module);
   bind_decoder(module);
+  module.def("is_directory", &is_directory);
+  module.def("has_directories", &has_directories);
   module.def("open_folder", &open_folder, py::arg("directory"), py::arg("extensions"),
              py::arg("has_classes"), py::arg("format") = "", py::arg("engine") = "auto");
   module.def("open_files", &open_files, py::kw_only(), py::arg("paths"), py::arg("directory"),

@@ -46,6 +46,9 @@ class MeasuredSource final : public data::SampleSource {
   data::ReadWays ways() const override { return source_->ways(); }
   Result<std::unique_ptr<data::SampleReads>> open_reads(size_t capacity) const override;
   void prepare(std::span<const data::SampleId> soon) const override { source_->prepare(soon); }
+  bool wants_order() const override { return source_->wants_order(); }
+  void expect(const data::ComingOrder& order) const override { source_->expect(order); }
+  void finished(std::span<const data::SampleId> read) const override { source_->finished(read); }
   void start_epoch(data::Epoch epoch, uint64_t done) const override {
     source_->start_epoch(epoch, done);
   }

@@ -147,15 +147,46 @@ Result<std::unique_ptr<SampleReads>> ConcatSource::open_reads(size_t capacity) c
       std::make_unique<ConcatReads>(std::move(reads), begins_, capacity));
 }
 
-void ConcatSource::prepare(std::span<const SampleId> soon) const {
-  std::vector<std::vector<SampleId>> by_part(parts_.size());
-  for (const SampleId sample : soon) {
+std::vector<std::vector<SampleId>> ConcatSource::by_part(std::span<const SampleId> samples) const {
+  std::vector<std::vector<SampleId>> of_parts(parts_.size());
+  for (const SampleId sample : samples) {
     const PartBegins::Place place = begins_.place_of(sample);
-    by_part[place.part].push_back(place.sample);
+    of_parts[place.part].push_back(place.sample);
   }
+  return of_parts;
+}
+
+void ConcatSource::prepare(std::span<const SampleId> soon) const {
+  const auto of_parts = by_part(soon);
   for (size_t part = 0; part < parts_.size(); ++part) {
-    if (!by_part[part].empty()) parts_[part]->prepare(by_part[part]);
+    if (!of_parts[part].empty()) parts_[part]->prepare(of_parts[part]);
   }
+}
+
+bool ConcatSource::wants_order() const {
+  return std::ranges::any_of(parts_, [](const auto& part) { return part->wants_order(); });
+}
+
+// Each part gets its own samples of the order.
+void ConcatSource::expect(const ComingOrder& order) const {
+  for (size_t part = 0; part < parts_.size(); ++part) {
+    if (!parts_[part]->wants_order()) continue;
+    parts_[part]->expect([order, part, begins = begins_] {
+      return [next = order(), part, begins]() -> std::optional<SampleId> {
+        while (const auto sample = next()) {
+          const PartBegins::Place place = begins.place_of(*sample);
+          if (place.part == part) return place.sample;
+        }
+        return std::nullopt;
+      };
+    });
+  }
+}
+
+void ConcatSource::finished(std::span<const SampleId> read) const {
+  if (!wants_order()) return;
+  const auto of_parts = by_part(read);
+  for (size_t part = 0; part < parts_.size(); ++part) parts_[part]->finished(of_parts[part]);
 }
 
 void ConcatSource::start_epoch(Epoch epoch, uint64_t done) const {

@@ -50,6 +50,9 @@ class ConcatSource final : public SampleSource {
   ReadWays ways() const override;
   Result<std::unique_ptr<SampleReads>> open_reads(size_t capacity) const override;
   void prepare(std::span<const SampleId> soon) const override;
+  bool wants_order() const override;
+  void expect(const ComingOrder& order) const override;
+  void finished(std::span<const SampleId> read) const override;
   void start_epoch(Epoch epoch, uint64_t done) const override;
   bool can_read_ahead() const override;
   uint64_t group_count() const override { return groups_.total(); }
@@ -58,6 +61,7 @@ class ConcatSource final : public SampleSource {
  private:
   ConcatSource(std::vector<std::shared_ptr<const SampleSource>> parts,
                std::span<const uint64_t> sample_counts, std::span<const uint64_t> group_counts);
+  std::vector<std::vector<SampleId>> by_part(std::span<const SampleId> samples) const;
 
   std::vector<std::shared_ptr<const SampleSource>> parts_;
   PartBegins begins_;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +22,11 @@
 #include "data/sample.h"
 
 namespace millrace::data {
+
+// Returns one sample after the other; nullopt: no more are known.
+using ComingSamples = std::function<std::optional<SampleId>()>;
+// Makes such a function, which begins at the first sample. Owns all it needs.
+using ComingOrder = std::function<ComingSamples()>;
 
 class SampleSource {
  public:
@@ -54,6 +60,14 @@ class SampleSource {
 
   // A hint that these samples will be read soon, in this order.
   virtual void prepare(std::span<const SampleId> soon) const { static_cast<void>(soon); }
+
+  // Whether expect() is of use.
+  virtual bool wants_order() const { return false; }
+  // The samples that will be read from now on. For sources that fetch ahead, on a thread of theirs.
+  // Replaces the order before.
+  virtual void expect(const ComingOrder& order) const { static_cast<void>(order); }
+  // These samples of the order have been read; a batch at a time, nearly in order.
+  virtual void finished(std::span<const SampleId> read) const { static_cast<void>(read); }
 
   // Reads continue at this place of the order: in `epoch`, after its first `done` positions. The
   // following epochs come one by one, without another call. For sources that look ahead in the

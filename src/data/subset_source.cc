@@ -49,11 +49,30 @@ Result<std::unique_ptr<SampleReads>> SubsetSource::open_reads(size_t capacity) c
   return std::unique_ptr<SampleReads>(std::make_unique<SubsetReads>(std::move(reads), samples_));
 }
 
-void SubsetSource::prepare(std::span<const SampleId> soon) const {
+std::vector<SampleId> SubsetSource::all_of_whole(std::span<const SampleId> samples) const {
   std::vector<SampleId> whole_samples;
-  whole_samples.reserve(soon.size());
-  for (const SampleId sample : soon) whole_samples.push_back(of_whole(sample));
-  whole_->prepare(whole_samples);
+  whole_samples.reserve(samples.size());
+  for (const SampleId sample : samples) whole_samples.push_back(of_whole(sample));
+  return whole_samples;
+}
+
+void SubsetSource::prepare(std::span<const SampleId> soon) const {
+  whole_->prepare(all_of_whole(soon));
+}
+
+// With a copy of the samples: the whole source may use the order when this one is gone.
+void SubsetSource::expect(const ComingOrder& order) const {
+  if (!wants_order()) return;
+  whole_->expect([order, samples = std::make_shared<const std::vector<SampleId>>(samples_)] {
+    return [next = order(), samples]() -> std::optional<SampleId> {
+      const auto sample = next();
+      return sample ? std::optional((*samples)[index_of(*sample)]) : std::nullopt;
+    };
+  });
+}
+
+void SubsetSource::finished(std::span<const SampleId> read) const {
+  if (wants_order()) whole_->finished(all_of_whole(read));
 }
 
 std::vector<SampleId> SubsetSource::find_groups() const {

@@ -33,6 +33,9 @@ class SubsetSource final : public SampleSource {
   ReadWays ways() const override { return whole_->ways(); }
   Result<std::unique_ptr<SampleReads>> open_reads(size_t capacity) const override;
   void prepare(std::span<const SampleId> soon) const override;
+  bool wants_order() const override { return whole_->wants_order(); }
+  void expect(const ComingOrder& order) const override;
+  void finished(std::span<const SampleId> read) const override;
   void start_epoch(Epoch epoch, uint64_t done) const override { whole_->start_epoch(epoch, done); }
   bool can_read_ahead() const override { return whole_->can_read_ahead(); }
   uint64_t group_count() const override { return group_begins_.size() - 1; }
@@ -42,6 +45,7 @@ class SubsetSource final : public SampleSource {
   SubsetSource(std::shared_ptr<const SampleSource> whole, std::vector<SampleId> samples);
 
   SampleId of_whole(SampleId sample) const { return samples_[index_of(sample)]; }
+  std::vector<SampleId> all_of_whole(std::span<const SampleId> samples) const;
   std::vector<SampleId> find_groups() const;
 
   std::shared_ptr<const SampleSource> whole_;

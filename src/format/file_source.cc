@@ -29,6 +29,20 @@ FileSource::FileSource(data::Dataset dataset, std::shared_ptr<io::Engine> engine
       readers_(dataset_.file_count(), ReaderTable::capacity_for(open_files_max),
                [this](FileIndex file) { return open(file); }) {}
 
+FileSource::~FileSource() {
+  if (wants_order()) engine_->expect({});  // it calls a function that uses dataset_
+}
+
+void FileSource::expect(const data::ComingOrder& order) const {
+  if (!wants_order()) return;
+  engine_->expect([this, next = order()]() -> std::optional<std::string> {
+    const auto sample = next();
+    return sample ? std::optional(dataset_.path(dataset_.file_of(*sample))) : std::nullopt;
+  });
+}
+
+void FileSource::finished(std::span<const SampleId> read) const { engine_->finished(read.size()); }
+
 Result<std::unique_ptr<io::Reader>> FileSource::open(FileIndex file) const {
   const std::string path = dataset_.path(file);
   auto reader = engine_->open(path);
@@ -48,7 +62,9 @@ Result<std::unique_ptr<io::Reader>> FileSource::open(FileIndex file) const {
 }
 
 Result<ByteView> FileSource::read_file(FileIndex file, data::Buffer& room) const {
-  const std::filesystem::path path = dataset_.path(file);
+  const std::string name = dataset_.path(file);
+  if (const auto view = engine_->view_whole(name)) return *view;
+  const std::filesystem::path path = name;
   MutableByteView place = room.room(std::max(room.capacity_bytes(), kFirstRoomBytes));
   for (int growths = 0;; ++growths) {
     const auto size = engine_->read_whole(path, place);

@@ -48,6 +48,8 @@ struct FolderOptions {
 
 class FileSource final : public data::SampleSource {
  public:
+  ~FileSource() override;
+
   uint64_t sample_count() const override { return dataset_.sample_count(); }
   std::string name(data::SampleId sample) const override { return dataset_.name(sample); }
   std::optional<int64_t> label(data::SampleId sample) const override {
@@ -57,6 +59,9 @@ class FileSource final : public data::SampleSource {
   Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override;
   data::ReadWays ways() const override;
   Result<std::unique_ptr<data::SampleReads>> open_reads(size_t capacity) const override;
+  bool wants_order() const override { return engine_->wants_order(); }
+  void expect(const data::ComingOrder& order) const override;
+  void finished(std::span<const data::SampleId> read) const override;
   uint64_t group_count() const override { return dataset_.file_count(); }
   data::SampleId group_begin(uint64_t group) const override { return dataset_.file_begin(group); }
 

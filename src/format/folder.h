@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "io/listing.h"
 
 namespace millrace::format {
 
@@ -26,10 +27,11 @@ struct DirectoryFiles {
 
 // The files below `root` whose names end in one of `extensions` (in any case; if there are none,
 // all files), grouped by directory and sorted by its path. Omits directories without such files.
-Result<std::vector<DirectoryFiles>> list_tree(const std::string& root,
+Result<std::vector<DirectoryFiles>> list_tree(const io::Listing& listing, const std::string& root,
                                               std::span<const std::string> extensions);
 
 // The sorted names of the directories in `root`, including links to directories.
-Result<std::vector<std::string>> list_directories(const std::string& root);
+Result<std::vector<std::string>> list_directories(const io::Listing& listing,
+                                                  const std::string& root);
 
 }  // namespace millrace::format

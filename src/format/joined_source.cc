@@ -1,5 +1,6 @@
 #include "format/joined_source.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -96,6 +97,19 @@ Result<size_t> JoinedSource::read_into(data::SampleId sample, MutableByteView ou
 
 void JoinedSource::prepare(std::span<const data::SampleId> soon) const {
   for (const Part& part : parts_) part.source->prepare(soon);
+}
+
+bool JoinedSource::wants_order() const {
+  return std::any_of(parts_.begin(), parts_.end(),
+                     [](const Part& part) { return part.source->wants_order(); });
+}
+
+void JoinedSource::expect(const data::ComingOrder& order) const {
+  for (const Part& part : parts_) part.source->expect(order);
+}
+
+void JoinedSource::finished(std::span<const data::SampleId> read) const {
+  for (const Part& part : parts_) part.source->finished(read);
 }
 
 std::shared_ptr<const Format> JoinedSource::format() const {

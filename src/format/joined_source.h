@@ -35,6 +35,9 @@ class JoinedSource final : public data::SampleSource {
   Result<ByteView> read(data::SampleId sample, data::Buffer& room) const override;
   Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override;
   void prepare(std::span<const data::SampleId> soon) const override;
+  bool wants_order() const override;
+  void expect(const data::ComingOrder& order) const override;
+  void finished(std::span<const data::SampleId> read) const override;
   uint64_t group_count() const override { return first().group_count(); }
   data::SampleId group_begin(uint64_t group) const override { return first().group_begin(group); }
 

@@ -32,14 +32,14 @@ ThreadPool pool_for(size_t wanted, size_t task_count) {
   return ThreadPool(std::clamp<size_t>(task_count, 1, threads));
 }
 
-Result<std::vector<std::string>> paths_of(const FilesOptions& options,
+Result<std::vector<std::string>> paths_of(const io::Listing& listing, const FilesOptions& options,
                                           std::string_view format_name) {
   std::vector<std::string> paths;
   for (const auto& path : options.paths) paths.push_back(path.string());
   if (options.directory.empty()) return paths;
   const auto ends = extensions_of(format_name);
   const std::vector<std::string> extensions(ends.begin(), ends.end());
-  ASSIGN_OR_RETURN(const auto tree, list_tree(options.directory.string(), {}));
+  ASSIGN_OR_RETURN(const auto tree, list_tree(listing, options.directory.string(), {}));
   for (const DirectoryFiles& files : tree) {
     for (size_t i = 0; i < files.name_begins.size(); ++i) {
       if (!has_name_of(files.name(i), format_name)) continue;
@@ -108,18 +108,19 @@ Status add_directory(DatasetBuilder& builder, const DirectoryFiles& files,
   return {};
 }
 
-Result<data::Dataset> list_plain(const FolderOptions& options) {
+Result<data::Dataset> list_plain(const io::Listing& listing, const FolderOptions& options) {
   DatasetBuilder builder;
-  ASSIGN_OR_RETURN(const auto tree, list_tree(options.directory.string(), options.extensions));
+  ASSIGN_OR_RETURN(const auto tree,
+                   list_tree(listing, options.directory.string(), options.extensions));
   for (const DirectoryFiles& files : tree) {
     RETURN_IF_ERROR(add_directory(builder, files, std::nullopt));
   }
   return std::move(builder).build();
 }
 
-Result<data::Dataset> list_classes(const FolderOptions& options) {
+Result<data::Dataset> list_classes(const io::Listing& listing, const FolderOptions& options) {
   const std::string root = options.directory.string();
-  ASSIGN_OR_RETURN(std::vector<std::string> classes, list_directories(root));
+  ASSIGN_OR_RETURN(std::vector<std::string> classes, list_directories(listing, root));
   if (classes.empty()) {
     return fail(Errc::kInvalidArgument,
                 "{}: has no directories to use as classes; for files without classes, set "
@@ -130,7 +131,7 @@ Result<data::Dataset> list_classes(const FolderOptions& options) {
   ThreadPool pool = pool_for(options.thread_count, classes.size());
   RETURN_IF_ERROR(pool.parallel_for(classes.size(), [&](size_t i) -> Status {
     const std::string directory = (options.directory / classes[i]).string();
-    ASSIGN_OR_RETURN(trees[i], list_tree(directory, options.extensions));
+    ASSIGN_OR_RETURN(trees[i], list_tree(listing, directory, options.extensions));
     if (!trees[i].empty()) return {};
     return fail(Errc::kNotFound, "{}: this class has no {}; remove the directory or add files",
                 directory, described(options.extensions));
@@ -160,7 +161,8 @@ Result<std::shared_ptr<FileSource>> open_files(FilesOptions options) {
     return fail(Errc::kUnsupported, "{} files have a source of their own; use open_samples()",
                 format_name);
   }
-  ASSIGN_OR_RETURN(const std::vector<std::string> paths, paths_of(options, format_name));
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                   paths_of(engine->listing(), options, format_name));
   DatasetBuilder builder;
   std::optional<data::FieldSpec> element;
   if (format->is_file_a_sample()) {
@@ -207,7 +209,8 @@ Result<Samples> open_samples(FilesOptions options) {
     return Samples{source, source->format(), source->element()};
   }
   ASSIGN_OR_RETURN(const auto engine, engine_or_auto(std::move(options.engine)));
-  ASSIGN_OR_RETURN(const std::vector<std::string> paths, paths_of(options, format_name));
+  ASSIGN_OR_RETURN(const std::vector<std::string> paths,
+                   paths_of(engine->listing(), options, format_name));
   ASSIGN_OR_RETURN(auto source, format->open(engine, paths, options.thread_count));
   return Samples{std::move(source), std::move(format), std::nullopt};
 }
@@ -233,7 +236,7 @@ Result<FileList> list_files(const FilesOptions& options) {
   FileList list;
   ASSIGN_OR_RETURN(list.format, format_name_of(options));
   RETURN_IF_ERROR(open_format(list.format, options.format_options));
-  ASSIGN_OR_RETURN(list.paths, paths_of(options, list.format));
+  ASSIGN_OR_RETURN(list.paths, paths_of(io::system_listing(), options, list.format));
   return list;
 }
 
@@ -250,8 +253,9 @@ Result<std::shared_ptr<FileSource>> open_folder(FolderOptions options) {
     const auto ends = extensions_of(options.format);
     if (options.extensions.empty()) options.extensions.assign(ends.begin(), ends.end());
   }
-  ASSIGN_OR_RETURN(data::Dataset dataset,
-                   options.has_classes ? list_classes(options) : list_plain(options));
+  ASSIGN_OR_RETURN(data::Dataset dataset, options.has_classes
+                                              ? list_classes(engine->listing(), options)
+                                              : list_plain(engine->listing(), options));
   if (dataset.sample_count() == 0) {
     return fail(Errc::kNotFound, "{}: found no {} below it", options.directory.string(),
                 described(options.extensions));

@@ -12,14 +12,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/base.h"
 #include "base/result.h"
+#include "io/listing.h"
 
 namespace millrace::io {
 
@@ -123,6 +126,25 @@ class Engine {
   // its length. If `out` is too small, fails with kExhausted and a message that says how long the
   // file is.
   virtual Result<size_t> read_whole(const std::filesystem::path& path, MutableByteView out) = 0;
+
+  // The bytes of a small file without a copy, valid as long as the engine. Nullopt if the engine
+  // has no such views, or not of this file: then read_whole() reads it, or says why not.
+  virtual std::optional<ByteView> view_whole(std::string_view path) {
+    static_cast<void>(path);
+    return std::nullopt;
+  }
+
+  // The files that will be read, one path for each read, from now on; nullopt: no more are known.
+  // For engines that fetch ahead, on a thread of theirs. Replaces what was expected before; an
+  // empty function ends it, and is not called any more on return.
+  using ComingFiles = std::function<std::optional<std::string>()>;
+  virtual bool wants_order() const { return false; }
+  virtual void expect(ComingFiles files) { static_cast<void>(files); }
+  // So many of them have been read.
+  virtual void finished(uint64_t count) { static_cast<void>(count); }
+
+  // How to find the files that open() and read_whole() read.
+  virtual const Listing& listing() const { return system_listing(); }
 };
 
 // Opens an engine by its name. The error for an unknown name lists all engines; the error for an

@@ -144,6 +144,7 @@ class ThreadedLoader final : public Loader {
   Result<std::shared_ptr<tiers::TieredSource>> open_tiers() const;
   Status open_pipeline();
   Status begin(data::Epoch epoch, uint64_t done);
+  void announce(const pipeline::BatchSchedule& schedule) const;
   Status judge_bad_rows(pipeline::BatchWork& work);
 
   const LoaderOptions options_;
@@ -245,22 +246,43 @@ Status ThreadedLoader::begin(data::Epoch epoch, uint64_t done) {
                        data::number_of(epoch) == data::number_of(epoch_) + 1;
   const bool is_under_way = done == 0 && pipeline_->skip_to(epoch);
   if (!is_under_way || !follows) source()->start_epoch(epoch, done);
-  if (!is_under_way) {
-    // Repeating an epoch predicts another repetition, as in a validation loop without epochs.
-    const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
-    RETURN_IF_ERROR(pipeline_->restart(pipeline::BatchSchedule(order_, share,
-                                                               {.epoch = epoch,
-                                                                .done = done,
-                                                                .epoch_step = epoch_step,
-                                                                .goes_on = goes_on,
-                                                                .epoch_count = epoch_count()})));
-  }
+  // Repeating an epoch predicts another repetition, as in a validation loop without epochs.
+  const uint64_t epoch_step = has_begun_ && epoch == epoch_ ? 0 : 1;
+  const pipeline::BatchSchedule schedule(order_, share,
+                                         {.epoch = epoch,
+                                          .done = done,
+                                          .epoch_step = epoch_step,
+                                          .goes_on = goes_on,
+                                          .epoch_count = epoch_count()});
+  // A listed order is known for some epochs only, so the source needs it again.
+  if (!is_under_way || !follows || !order_->is_permutation()) announce(schedule);
+  if (!is_under_way) RETURN_IF_ERROR(pipeline_->restart(schedule));
   has_begun_ = true;
   epoch_ = epoch;
   done_ = done;
   batches_left_ = order::Share(share).batch_count();
   batch_count_ = pipeline::batches_before(share, done) + batches_left_;
   return {};
+}
+
+// The coming samples are those of the coming batches.
+void ThreadedLoader::announce(const pipeline::BatchSchedule& schedule) const {
+  if (!source()->wants_order()) return;
+  source()->expect([schedule = pipeline::BatchSchedule(schedule)] {
+    return [schedule = pipeline::BatchSchedule(schedule), samples = std::vector<data::SampleId>(),
+            is_real = std::vector<uint8_t>(),
+            at = size_t{0}]() mutable -> std::optional<data::SampleId> {
+      while (at == samples.size()) {
+        const auto batch = schedule.next();
+        if (!batch) return std::nullopt;
+        samples.resize(batch->plan.row_count);
+        is_real.resize(batch->plan.row_count);
+        batch->fill(samples, is_real);
+        at = 0;
+      }
+      return samples[at++];
+    };
+  });
 }
 
 Result<std::optional<data::Batch>> ThreadedLoader::next() {

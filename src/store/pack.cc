@@ -67,13 +67,18 @@ fs::path PackReader::partition_path(uint32_t number) const {
 }
 
 Result<MappedFile> PackReader::map_partition(uint32_t number, const fs::path& path) const {
-  const CataloguePartition partition = catalogue_->partition(number);
+  return map_partition_file(path, catalogue_->partition(number),
+                            catalogue_->view().header().identity);
+}
+
+Result<MappedFile> map_partition_file(const fs::path& path, const CataloguePartition& partition,
+                                      uint64_t identity) {
   const std::string shown = printable(path.string());
   if (partition.kind == PartitionKind::kTar) {
     RETURN_IF_ERROR(check_tar(path, partition).within(shown));
   } else {
     ASSIGN_OR_RETURN(const Partition opened, Partition::open(path));
-    if (opened.header().identity != catalogue_->view().header().identity) {
+    if (opened.header().identity != identity) {
       return fail(Errc::kCorrupt, "{}: belongs to another pack than the catalogue; copy both again",
                   shown);
     }

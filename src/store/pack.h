@@ -67,6 +67,10 @@ class PackReader {
   std::vector<Result<MappedFile>> partitions_;
 };
 
+// Maps the file of a partition. Fails if it is not the one that the catalogue describes.
+Result<MappedFile> map_partition_file(const std::filesystem::path& path,
+                                      const wire::CataloguePartition& partition, uint64_t identity);
+
 // "train/7.jpg in part-00002.pack at byte 128": for messages.
 std::string describe_member(const Catalogue& catalogue, uint32_t index);
 

@@ -109,6 +109,10 @@ uint64_t default_capacity(const fs::path& local) {
 Result<std::unique_ptr<Service>> Service::start(ServiceOptions options,
                                                 std::optional<PeersOptions> peers) {
   ASSIGN_OR_RETURN(options.root, normal_path(options.root));
+  // Clients have another working directory.
+  std::error_code error;
+  options.packs = fs::absolute(options.packs, error);
+  if (error) return fail_os(error.value(), "cannot find the current directory");
   ASSIGN_OR_RETURN(PackReader reader, PackReader::open(options.packs));
   ASSIGN_OR_RETURN(NodeFolder folder, NodeFolder::create(options.local, options.log, options.job));
   if (options.capacity_bytes == 0) options.capacity_bytes = default_capacity(folder.path());

@@ -452,8 +452,7 @@ def _shape(shape: Union[int, Sequence[int]]) -> list:
 
 
 def _has_directories(root: str) -> bool:
-    with os.scandir(root) as entries:
-        return any(entry.is_dir() for entry in entries)
+    return native.has_directories(os.fsencode(root))
 
 
 def _open_folder(root: str, extensions: Iterable[str], has_classes: bool, format: str = "",
@@ -479,7 +478,7 @@ def _numbers_by_stem(root: str, source: Any) -> dict:
 def _paths_of(files: Union[PathLike, Iterable[PathLike]]) -> tuple:
     if isinstance(files, (str, os.PathLike)):
         path = os.fsencode(files)
-        return ([], path) if os.path.isdir(path) else ([path], b"")
+        return ([], path) if native.is_directory(path) else ([path], b"")
     return [os.fsencode(path) for path in files], b""
 
 

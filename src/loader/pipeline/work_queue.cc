@@ -169,6 +169,7 @@ void WorkQueue::wake_one() {
 }
 
 void WorkQueue::finished(const BatchWork& work) {
+  options_.source->finished(work.samples());
   std::unique_lock lock(mutex_);
   // Its size is known now, so that more batches may be in progress than before.
   if (layout_.has_ragged) wake_one();

@@ -89,6 +89,12 @@ class TieredSource final : public data::SampleSource {
   data::ReadWays ways() const override { return options_.source->ways(); }
   Result<std::unique_ptr<data::SampleReads>> open_reads(size_t capacity) const override;
   void prepare(std::span<const data::SampleId> soon) const override;
+  // What the tiers hold is not read from the source again, but the source does not know that.
+  bool wants_order() const override { return options_.source->wants_order(); }
+  void expect(const data::ComingOrder& order) const override { options_.source->expect(order); }
+  void finished(std::span<const data::SampleId> read) const override {
+    options_.source->finished(read);
+  }
   void start_epoch(data::Epoch epoch, uint64_t done) const override;
   bool can_read_ahead() const override { return options_.source->can_read_ahead(); }
   // Uses this order from the next start_epoch() on. REQUIRES: as many samples and positions
