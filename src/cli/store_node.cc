@@ -9,13 +9,10 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <optional>
 #include <thread>
 
 #include "base/foreground_command.h"
-#include "base/json_writer.h"
 #include "base/own_library.h"
 #include "base/phrases.h"
 #include "base/progress.h"
@@ -38,7 +35,6 @@ using store::NodeStatus;
 
 constexpr std::chrono::seconds kEndPatience{10};
 constexpr int kSilentWaitMs = 2000;
-constexpr size_t kLocalShown = 20;
 constexpr std::chrono::milliseconds kFlushInterval{50};
 constexpr std::chrono::hours kFlushPatience{24};  // it ends when the service does
 
@@ -47,12 +43,6 @@ Result<std::string> required(const Arguments& arguments, std::string_view option
   if (const auto value = arguments.value(option)) return *value;
   return fail(Errc::kInvalidArgument, "--{} is missing: {}; see `millrace store --help`", option,
               what);
-}
-
-Status check_no_paths(const Arguments& arguments) {
-  const std::vector<std::string>& words = arguments.positionals();
-  if (words.size() == 1) return {};
-  return fail(Errc::kInvalidArgument, "{} takes no '{}'", words[0], printable(words[1]));
 }
 
 fs::path local_of(const Arguments& arguments) {
@@ -252,6 +242,12 @@ Result<NodeServices> start_services(const Arguments& arguments, File watched, bo
 
 }  // namespace
 
+Status check_no_paths(const Arguments& arguments) {
+  const std::vector<std::string>& words = arguments.positionals();
+  if (words.size() == 1) return {};
+  return fail(Errc::kInvalidArgument, "{} takes no '{}'", words[0], printable(words[1]));
+}
+
 Result<int> run_run_action(const Arguments& arguments, Output&) {
   RETURN_IF_ERROR(check_no_paths(arguments));
   if (arguments.program().empty()) {
@@ -314,6 +310,15 @@ Result<NodeStatus> chosen_node(const Arguments& arguments) {
                          printable(node.state.root));
   }
   return fail(Errc::kInvalidArgument, "{} stores are running; choose one:{}", nodes.size(), known);
+}
+
+Result<std::vector<NodeStatus>> listed_nodes(const Arguments& arguments) {
+  const char* variable = std::getenv(wire::kStoreVariable);
+  if (!arguments.has("node") && (variable == nullptr || *variable == '\0')) {
+    return store::find_nodes(local_of(arguments));
+  }
+  ASSIGN_OR_RETURN(NodeStatus node, chosen_node(arguments));
+  return std::vector<NodeStatus>{std::move(node)};
 }
 
 Result<int> run_up_action(const Arguments& arguments, Output& output) {
@@ -396,197 +401,6 @@ Result<int> run_down_action(const Arguments& arguments, Output&) {
   return is_saved ? kExitSuccess : kExitFailure;
 }
 
-// ---- status -------------------------------------------------------------------------------------
-
-namespace {
-
-// Another node of the same store.
-struct ShownPeer {
-  std::string name;
-  std::optional<wire::StoreCounters> counters;  // none: it does not answer
-};
-
-struct ShownNode {
-  NodeStatus node;
-  std::vector<ShownPeer> peers;
-  store::ServiceSettings settings;
-  uint64_t file_count = 0;  // of the whole pack
-  uint64_t content_bytes = 0;
-  std::vector<store::WrittenFile> written;
-};
-
-std::vector<ShownPeer> shown_peers(store::Peers& peers) {
-  std::vector<ShownPeer> shown;
-  for (uint32_t i = 0; i < peers.size(); ++i) {
-    const auto rank = static_cast<comm::Rank>(i);
-    ShownPeer peer{.name = peers.name_of(rank), .counters = {}};
-    const auto answer = peers.ask(rank, wire::PeerKind::kStatus, {});
-    wire::StoreState state;
-    if (answer.ok() && answer->size() == sizeof(state)) {
-      std::memcpy(&state, answer->data(), sizeof(state));
-      peer.counters = state.counters;
-    }
-    shown.push_back(std::move(peer));
-  }
-  return shown;
-}
-
-Result<ShownNode> shown_node(NodeStatus node) {
-  ShownNode shown;
-  ASSIGN_OR_RETURN(const auto peers, find_peers(node.path));
-  if (peers != nullptr) shown.peers = shown_peers(*peers);
-  ASSIGN_OR_RETURN(shown.settings, store::read_service_settings(node.path));
-  ASSIGN_OR_RETURN(const File file, File::open(node.path / wire::kStoreCatalogueFile, O_RDONLY));
-  wire::CatalogueHeader header{};
-  RETURN_IF_ERROR(file.read_exactly_at(0, std::as_writable_bytes(std::span(&header, 1))));
-  shown.file_count = header.file_count;
-  shown.content_bytes = header.content_bytes;
-  ASSIGN_OR_RETURN(shown.written, store::list_written(node.path, shown.settings.save));
-  shown.node = std::move(node);
-  return shown;
-}
-
-std::string peer_text(const ShownPeer& peer) {
-  if (!peer.counters) return fmt::format("{}: does not answer", peer.name);
-  const wire::StoreCounters& counters = *peer.counters;
-  return fmt::format("{}: {} of {}, {} from peers, {} from the origin, {}", peer.name,
-                     counted(counters.materialised, "file", "files"), format_bytes(counters.bytes),
-                     format_exact(counters.peer_files),
-                     format_exact(counters.fallbacks + counters.origin_files),
-                     counted(counters.errors, "error", "errors"));
-}
-
-// "2 files of 1.5 GiB: 1 DURABLE in /shared/run, 1 LOCAL".
-std::string written_text(const ShownNode& shown) {
-  uint64_t bytes = 0;
-  uint64_t durable = 0;
-  for (const store::WrittenFile& file : shown.written) {
-    bytes += file.version.size_bytes;
-    durable += file.state == store::WrittenState::kDurable ? 1 : 0;
-  }
-  const std::string where =
-      shown.settings.save.empty() ? "" : fmt::format(" in {}", printable(shown.settings.save));
-  std::string out =
-      fmt::format("{} of {}: {} DURABLE{}, {} LOCAL",
-                  counted(shown.written.size(), "file", "files"), format_bytes(bytes),
-                  format_exact(durable), where, format_exact(shown.written.size() - durable));
-  size_t listed = 0;
-  for (const store::WrittenFile& file : shown.written) {
-    if (file.state == store::WrittenState::kDurable || listed++ == kLocalShown) continue;
-    if (listed > kLocalShown) break;
-    out += fmt::format("\n            {:<8}  {}, {}", store::name_of(file.state),
-                       printable(file.path), format_bytes(file.version.size_bytes));
-  }
-  return out;
-}
-
-std::string status_text(const ShownNode& shown) {
-  const wire::StoreState& state = shown.node.state;
-  const wire::StoreCounters& counters = state.counters;
-  std::string out = fmt::format(
-      "{}  {}, process {}\n", printable(state.root),
-      shown.node.is_running ? "running" : "DEAD: programs read from the origin", state.service_pid);
-  const auto row = [&](std::string_view name, const std::string& value) {
-    out += fmt::format("  {:<9} {}\n", name, value);
-  };
-  row("node", printable(shown.node.path.string()));
-  row("packs",
-      fmt::format("{}, {} of {}", printable(shown.settings.packs),
-                  counted(shown.file_count, "file", "files"), format_bytes(shown.content_bytes)));
-  row("origin", *state.origin != '\0' ? printable(state.origin) : "none");
-  row("local",
-      fmt::format("{} of {}, capacity {}", counted(counters.materialised, "file", "files"),
-                  format_bytes(counters.bytes), format_bytes(shown.settings.capacity_bytes)));
-  row("opens",
-      fmt::format("{}, {} from the origin, {}", format_exact(counters.opens),
-                  format_exact(counters.fallbacks), counted(counters.errors, "error", "errors")));
-  if (!shown.written.empty()) row("created", written_text(shown));
-  for (const ShownPeer& peer : shown.peers) {
-    row(&peer == shown.peers.data() ? "nodes" : "", peer_text(peer));
-  }
-  return out;
-}
-
-void write_status(JsonWriter& json, const ShownNode& shown) {
-  const wire::StoreState& state = shown.node.state;
-  json.begin_object();
-  json.field("node", shown.node.path.string());
-  json.field("running", shown.node.is_running);
-  json.field("pid", state.service_pid);
-  json.field("root", std::string_view(state.root));
-  json.field("origin", std::string_view(state.origin));
-  json.field("packs", shown.settings.packs);
-  json.field("files", shown.file_count);
-  json.field("bytes", shown.content_bytes);
-  json.field("capacity_bytes", shown.settings.capacity_bytes);
-  json.field("opens", state.counters.opens);
-  json.field("materialised", state.counters.materialised);
-  json.field("materialised_bytes", state.counters.bytes);
-  json.field("fallbacks", state.counters.fallbacks);
-  json.field("errors", state.counters.errors);
-  json.field("from_peers", state.counters.peer_files);
-  json.field("from_peers_bytes", state.counters.peer_bytes);
-  json.field("from_origin", state.counters.origin_files);
-  json.key("nodes");
-  json.begin_list();
-  for (const ShownPeer& peer : shown.peers) {
-    json.begin_object(JsonLayout::kOneLine);
-    json.field("name", peer.name);
-    json.field("answers", peer.counters.has_value());
-    const wire::StoreCounters counters = peer.counters.value_or(wire::StoreCounters());
-    json.field("materialised", counters.materialised);
-    json.field("from_peers", counters.peer_files);
-    json.field("from_origin", counters.fallbacks + counters.origin_files);
-    json.field("errors", counters.errors);
-    json.end_object();
-  }
-  json.end_list();
-  json.field("save", shown.settings.save);
-  json.key("created");
-  json.begin_list();
-  for (const store::WrittenFile& file : shown.written) {
-    json.begin_object(JsonLayout::kOneLine);
-    json.field("path", file.path);
-    json.field("bytes", file.version.size_bytes);
-    json.field("state", store::name_of(file.state));
-    json.end_object();
-  }
-  json.end_list();
-  json.end_object();
-}
-
-// The one that the user names, or all that are running.
-Result<std::vector<NodeStatus>> listed_nodes(const Arguments& arguments) {
-  const char* variable = std::getenv(wire::kStoreVariable);
-  if (!arguments.has("node") && (variable == nullptr || *variable == '\0')) {
-    return store::find_nodes(local_of(arguments));
-  }
-  ASSIGN_OR_RETURN(NodeStatus node, chosen_node(arguments));
-  return std::vector<NodeStatus>{std::move(node)};
-}
-
-}  // namespace
-
-Result<int> run_status_action(const Arguments& arguments, Output& output) {
-  RETURN_IF_ERROR(check_no_paths(arguments));
-  ASSIGN_OR_RETURN(std::vector<NodeStatus> nodes, listed_nodes(arguments));
-  JsonWriter json;
-  json.begin_object();
-  json.key("stores");
-  json.begin_list();
-  std::string text;
-  for (NodeStatus& node : nodes) {
-    ASSIGN_OR_RETURN(const ShownNode shown, shown_node(std::move(node)));
-    write_status(json, shown);
-    text += status_text(shown);
-  }
-  json.end_list();
-  json.end_object();
-  if (nodes.empty()) text = "no store is running\n";
-  output.print(arguments.has("json") ? std::move(json).finish() : text);
-  return kExitSuccess;
-}
-
 // ---- warm ---------------------------------------------------------------------------------------
 
 Result<int> run_warm_action(const Arguments& arguments, Output& output) {
@@ -626,15 +440,16 @@ Result<int> run_flush_action(const Arguments& arguments, Output& output) {
   }
   ASSIGN_OR_RETURN(int os_error, flush_node(node));
   if (!flush_peers(node.path) && os_error == 0) os_error = EIO;
-  ASSIGN_OR_RETURN(const ShownNode shown, shown_node(node));
-  output.print(fmt::format("{}: {}\n", printable(node.state.root), written_text(shown)));
+  ASSIGN_OR_RETURN(const std::string written, written_text(node));
+  ASSIGN_OR_RETURN(const store::ServiceSettings settings, store::read_service_settings(node.path));
+  output.print(fmt::format("{}: {}\n", printable(node.state.root), written));
   if (os_error == 0) return kExitSuccess;
   if (os_error == EOPNOTSUPP) {
     return fail(Errc::kInvalidArgument,
                 "there is no directory to save files to; start the store with --save");
   }
   return fail(Errc::kIo, "files could not be saved to {}: {}; the log of the service says why: {}",
-              printable(shown.settings.save), describe_os_error(os_error),
+              printable(settings.save), describe_os_error(os_error),
               printable((node.path / store::kLogFile).string()));
 }
 

@@ -2,6 +2,7 @@
 // flush, down.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -12,8 +13,17 @@ namespace millrace::cli {
 
 std::vector<Option> node_options();
 
+// Fails if there are words besides the action.
+Status check_no_paths(const Arguments& arguments);
+
+// The node that the user names, or all that are running.
+Result<std::vector<store::NodeStatus>> listed_nodes(const Arguments& arguments);
+
 // The node that the user means: --node, MILLRACE_STORE, or the only one there is.
 Result<store::NodeStatus> chosen_node(const Arguments& arguments);
+
+// The files that programs have created, and which of them are durable.
+Result<std::string> written_text(const store::NodeStatus& node);
 
 Result<int> run_run_action(const Arguments& arguments, Output& output);
 Result<int> run_up_action(const Arguments& arguments, Output& output);

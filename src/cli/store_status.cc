@@ -1,0 +1,208 @@
+// What `store status` shows: the service of each node, its peers, and the files it saves.
+#include <fcntl.h>
+#include <fmt/core.h>
+
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_writer.h"
+#include "base/phrases.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "cli/store_node.h"
+#include "cli/store_ranks.h"
+#include "store/service_process.h"
+#include "store/written_log.h"
+
+namespace millrace::cli {
+namespace {
+
+using store::NodeStatus;
+
+constexpr size_t kLocalShown = 20;
+
+// Another node of the same store.
+struct ShownPeer {
+  std::string name;
+  std::optional<wire::StoreCounters> counters;  // none: it does not answer
+};
+
+struct ShownNode {
+  NodeStatus node;
+  std::vector<ShownPeer> peers;
+  store::ServiceSettings settings;
+  uint64_t file_count = 0;  // of the whole pack
+  uint64_t content_bytes = 0;
+  std::vector<store::WrittenFile> written;
+};
+
+std::vector<ShownPeer> shown_peers(store::Peers& peers) {
+  std::vector<ShownPeer> shown;
+  for (uint32_t i = 0; i < peers.size(); ++i) {
+    const auto rank = static_cast<comm::Rank>(i);
+    ShownPeer peer{.name = peers.name_of(rank), .counters = {}};
+    const auto answer = peers.ask(rank, wire::PeerKind::kStatus, {});
+    wire::StoreState state;
+    if (answer.ok() && answer->size() == sizeof(state)) {
+      std::memcpy(&state, answer->data(), sizeof(state));
+      peer.counters = state.counters;
+    }
+    shown.push_back(std::move(peer));
+  }
+  return shown;
+}
+
+Result<ShownNode> shown_node(NodeStatus node) {
+  ShownNode shown;
+  ASSIGN_OR_RETURN(const auto peers, find_peers(node.path));
+  if (peers != nullptr) shown.peers = shown_peers(*peers);
+  ASSIGN_OR_RETURN(shown.settings, store::read_service_settings(node.path));
+  ASSIGN_OR_RETURN(const File file, File::open(node.path / wire::kStoreCatalogueFile, O_RDONLY));
+  wire::CatalogueHeader header{};
+  RETURN_IF_ERROR(file.read_exactly_at(0, std::as_writable_bytes(std::span(&header, 1))));
+  shown.file_count = header.file_count;
+  shown.content_bytes = header.content_bytes;
+  ASSIGN_OR_RETURN(shown.written, store::list_written(node.path, shown.settings.save));
+  shown.node = std::move(node);
+  return shown;
+}
+
+std::string peer_text(const ShownPeer& peer) {
+  if (!peer.counters) return fmt::format("{}: does not answer", peer.name);
+  const wire::StoreCounters& counters = *peer.counters;
+  return fmt::format("{}: {} of {}, {} from peers, {} from the origin, {}", peer.name,
+                     counted(counters.materialised, "file", "files"), format_bytes(counters.bytes),
+                     format_exact(counters.peer_files),
+                     format_exact(counters.fallbacks + counters.origin_files),
+                     counted(counters.errors, "error", "errors"));
+}
+
+// "2 files of 1.5 GiB: 1 DURABLE in /shared/run, 1 LOCAL".
+std::string written_text(const ShownNode& shown) {
+  uint64_t bytes = 0;
+  uint64_t durable = 0;
+  for (const store::WrittenFile& file : shown.written) {
+    bytes += file.version.size_bytes;
+    durable += file.state == store::WrittenState::kDurable ? 1 : 0;
+  }
+  const std::string where =
+      shown.settings.save.empty() ? "" : fmt::format(" in {}", printable(shown.settings.save));
+  std::string out =
+      fmt::format("{} of {}: {} DURABLE{}, {} LOCAL",
+                  counted(shown.written.size(), "file", "files"), format_bytes(bytes),
+                  format_exact(durable), where, format_exact(shown.written.size() - durable));
+  size_t listed = 0;
+  for (const store::WrittenFile& file : shown.written) {
+    if (file.state == store::WrittenState::kDurable || listed++ == kLocalShown) continue;
+    if (listed > kLocalShown) break;
+    out += fmt::format("\n            {:<8}  {}, {}", store::name_of(file.state),
+                       printable(file.path), format_bytes(file.version.size_bytes));
+  }
+  return out;
+}
+
+std::string status_text(const ShownNode& shown) {
+  const wire::StoreState& state = shown.node.state;
+  const wire::StoreCounters& counters = state.counters;
+  std::string out = fmt::format(
+      "{}  {}, process {}\n", printable(state.root),
+      shown.node.is_running ? "running" : "DEAD: programs read from the origin", state.service_pid);
+  const auto row = [&](std::string_view name, const std::string& value) {
+    out += fmt::format("  {:<9} {}\n", name, value);
+  };
+  row("node", printable(shown.node.path.string()));
+  row("packs",
+      fmt::format("{}, {} of {}", printable(shown.settings.packs),
+                  counted(shown.file_count, "file", "files"), format_bytes(shown.content_bytes)));
+  row("origin", *state.origin != '\0' ? printable(state.origin) : "none");
+  row("local",
+      fmt::format("{} of {}, capacity {}", counted(counters.materialised, "file", "files"),
+                  format_bytes(counters.bytes), format_bytes(shown.settings.capacity_bytes)));
+  row("opens",
+      fmt::format("{}, {} from the origin, {}", format_exact(counters.opens),
+                  format_exact(counters.fallbacks), counted(counters.errors, "error", "errors")));
+  if (!shown.written.empty()) row("created", written_text(shown));
+  for (const ShownPeer& peer : shown.peers) {
+    row(&peer == shown.peers.data() ? "nodes" : "", peer_text(peer));
+  }
+  return out;
+}
+
+void write_status(JsonWriter& json, const ShownNode& shown) {
+  const wire::StoreState& state = shown.node.state;
+  json.begin_object();
+  json.field("node", shown.node.path.string());
+  json.field("running", shown.node.is_running);
+  json.field("pid", state.service_pid);
+  json.field("root", std::string_view(state.root));
+  json.field("origin", std::string_view(state.origin));
+  json.field("packs", shown.settings.packs);
+  json.field("files", shown.file_count);
+  json.field("bytes", shown.content_bytes);
+  json.field("capacity_bytes", shown.settings.capacity_bytes);
+  json.field("opens", state.counters.opens);
+  json.field("materialised", state.counters.materialised);
+  json.field("materialised_bytes", state.counters.bytes);
+  json.field("fallbacks", state.counters.fallbacks);
+  json.field("errors", state.counters.errors);
+  json.field("from_peers", state.counters.peer_files);
+  json.field("from_peers_bytes", state.counters.peer_bytes);
+  json.field("from_origin", state.counters.origin_files);
+  json.key("nodes");
+  json.begin_list();
+  for (const ShownPeer& peer : shown.peers) {
+    json.begin_object(JsonLayout::kOneLine);
+    json.field("name", peer.name);
+    json.field("answers", peer.counters.has_value());
+    const wire::StoreCounters counters = peer.counters.value_or(wire::StoreCounters());
+    json.field("materialised", counters.materialised);
+    json.field("from_peers", counters.peer_files);
+    json.field("from_origin", counters.fallbacks + counters.origin_files);
+    json.field("errors", counters.errors);
+    json.end_object();
+  }
+  json.end_list();
+  json.field("save", shown.settings.save);
+  json.key("created");
+  json.begin_list();
+  for (const store::WrittenFile& file : shown.written) {
+    json.begin_object(JsonLayout::kOneLine);
+    json.field("path", file.path);
+    json.field("bytes", file.version.size_bytes);
+    json.field("state", store::name_of(file.state));
+    json.end_object();
+  }
+  json.end_list();
+  json.end_object();
+}
+
+}  // namespace
+
+Result<std::string> written_text(const NodeStatus& node) {
+  ASSIGN_OR_RETURN(const ShownNode shown, shown_node(node));
+  return written_text(shown);
+}
+
+Result<int> run_status_action(const Arguments& arguments, Output& output) {
+  RETURN_IF_ERROR(check_no_paths(arguments));
+  ASSIGN_OR_RETURN(std::vector<NodeStatus> nodes, listed_nodes(arguments));
+  JsonWriter json;
+  json.begin_object();
+  json.key("stores");
+  json.begin_list();
+  std::string text;
+  for (NodeStatus& node : nodes) {
+    ASSIGN_OR_RETURN(const ShownNode shown, shown_node(std::move(node)));
+    write_status(json, shown);
+    text += status_text(shown);
+  }
+  json.end_list();
+  json.end_object();
+  if (nodes.empty()) text = "no store is running\n";
+  output.print(arguments.has("json") ? std::move(json).finish() : text);
+  return kExitSuccess;
+}
+
+}  // namespace millrace::cli
