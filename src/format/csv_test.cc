@@ -152,9 +152,8 @@ TEST_F(CsvTest, RowsOfNumbersMayBeLongerInAnotherFile) {
   put(*engine_, "4.csv", "x\n");
   const auto with_text = read_files({"1.csv", "2.csv", "4.csv"}, {.header = HeaderRow::kNo});
   ASSERT_FALSE(with_text.ok());
-  EXPECT_THAT(with_text.error().message(),
-              HasSubstr("4.csv: has 1 columns without names, but another file has columns of "
-                        "numbers without names"));
+  // Files are opened by several threads, so any of them may be the other one.
+  EXPECT_THAT(with_text.error().message(), HasSubstr("without names, but another file has "));
 }
 
 TEST_F(CsvTest, DamageIsNamed) {

@@ -26,6 +26,7 @@ constexpr int kTriesMax = 4;  // then a flush that waits is answered; the thread
 constexpr int kPauseMsMin = 200;
 constexpr int kPauseMsMax = 30'000;
 constexpr int kPauseForWritersMs = 20;
+constexpr int kPassesMax = 16;  // of a flush behind later changes; a log may change all the time
 
 // The whole file system has a problem, not a single file.
 bool is_general(const Error& error) {
@@ -206,9 +207,24 @@ void Written::finish_step() {
   }
 }
 
+// What changed again since the flush was asked for is saved by a later step, in the order of the
+// changes. The answer to the flush comes after that.
+bool Written::must_pass_on() {
+  const bool is_early = std::any_of(steps_.begin() + 1, steps_.end(), [&](const Step& later) {
+    return !later.done && forced_.contains(later.change.path);
+  });
+  if (!is_early || steps_.front().passes == kPassesMax) return false;
+  Step step = std::move(steps_.front());
+  steps_.pop_front();
+  ++step.passes;
+  steps_.push_back(std::move(step));
+  return true;
+}
+
 void Written::run_first() {
   const Step& step = steps_.front();
   if (step.done) {
+    if (must_pass_on()) return;
     step.done(failed_.empty() ? 0 : EIO);
     finish_step();
     return;

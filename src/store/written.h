@@ -75,6 +75,7 @@ class Written {
     TreeChange change;
     uint64_t number = 0;
     FlushCallback done;  // of a flush: all steps before it were tried
+    int passes = 0;      // of a flush: how often later steps went before it
   };
   struct Saved {
     FileVersion version;
@@ -98,6 +99,7 @@ class Written {
   void add_all();
   bool is_current(const Step& step) const;
   void finish_step();
+  bool must_pass_on();
   void run_first();
   void note_blocked(const Error& error);
   Status apply(const Step& step);

@@ -158,6 +158,21 @@ TEST_F(WrittenFiles, KeepModeTimeAndLinks) {
   EXPECT_EQ(fs::read_symlink(save_ / "d/link"), "e/file");
 }
 
+TEST_F(WrittenFiles, AFlushWaitsForAFileThatChangesAgainMeanwhile) {
+  start(save_);
+  for (int i = 0; i < 100; ++i)
+    put_text(tree_ / fmt::format("d/{:02}", i), std::string(10'000, 'x'));
+  std::thread other([&] {
+    for (const auto mode : {0600, 0640, 0600, 0640}) {
+      fs::permissions(tree_ / "d/99", fs::perms(mode));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  EXPECT_EQ(written_->flush(), 0);
+  EXPECT_TRUE(fs::exists(save_ / "d/99"));
+  other.join();
+}
+
 TEST_F(WrittenFiles, RenamesAndRemovalsAreRepeatedWhereFilesAreSaved) {
   start(save_);
   put_text(tree_ / "d.tmp/a", "a");
