@@ -65,7 +65,11 @@ class Files:
 
 
 def run(job):
-    import torch
+    try:
+        import torch
+    except ImportError as error:
+        raise SystemExit(f"--real-loader torch needs PyTorch, but {sys.executable} says: {error}. "
+                         "Install it there, or set MILLRACE_PYTHON to a Python that has it") from None
 
     generator = torch.Generator()
     generator.manual_seed(job["seed"])
