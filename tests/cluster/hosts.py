@@ -108,6 +108,12 @@ status=$?
 exit $status
 """
 
+# Argument: an address. Ends with 0 if it answers. Nothing listens at the port: a refusal is an answer.
+REACH = """
+import socket, sys
+sys.exit(socket.socket().connect_ex((sys.argv[1], 9)) not in (0, 111))
+"""
+
 
 def why_not() -> Optional[str]:
     """Why hosts are not possible on this machine; None if they are."""
@@ -183,7 +189,13 @@ class Hosts:
         self._at_login("ip", "link", "set", name, "down")
 
     def reconnect(self, name: str) -> None:
+        """Mends the cable. Returns when the host can be reached: what asked for an address while the cable was cut may still
+        fail with "no route to host" for a moment, and mpirun does not try again."""
         self._at_login("ip", "link", "set", name, "up")
+        for other in (LOGIN, *self.names):
+            if other == LOGIN or (self.folder / "pids" / other).exists():
+                self.run(other, "ip", "neigh", "flush", "all")
+        wait_until(lambda: self.run(name, "python3", "-c", REACH, self.address(LOGIN)).returncode == 0, f"the way to {name}")
 
     def kill(self, name: str) -> None:
         """Switches the power off: the other hosts get nothing more from it. Its disk stays."""
