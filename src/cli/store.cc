@@ -273,20 +273,20 @@ Result<int> run_list_action(const Arguments& arguments, Output& output) {
 
 // ---- verify and extract -------------------------------------------------------------------------
 
-Result<int> run_verify_action(const Arguments& arguments, Output& output) {
-  if (arguments.positionals().size() > 2) {
-    return fail(Errc::kInvalidArgument, "verify takes one pack");
-  }
+Result<int> verify_with(const Arguments& arguments, Output& output, comm::Comm& comm) {
   ASSIGN_OR_RETURN(const PackReader reader, pack_of(arguments));
   const Catalogue& catalogue = reader.catalogue();
   std::vector<std::string> problems;
   {
-    Progress progress(
-        {.label = "verifying", .total = catalogue.content_bytes(), .counts_bytes = true});
+    Progress progress({.label = "verifying",
+                       .total = catalogue.content_bytes() / comm.size(),
+                       .counts_bytes = true});
     store::VerifyOptions options{.thread_count = count_of(arguments, "threads", 0)};
     options.on_verified = [&](uint64_t bytes) { progress.add(bytes); };
-    problems = store::verify_pack(reader, options);
+    ASSIGN_OR_RETURN(problems, store::verify_pack(reader, options, comm));
   }
+  const int code = problems.empty() ? kExitSuccess : kExitFailure;
+  if (comm.rank() != comm::kFirstRank) return code;
   for (size_t i = 0; i < problems.size() && i < kProblemsShown; ++i) {
     fmt::print(stderr, "millrace: {}\n", problems[i]);
   }
@@ -296,16 +296,23 @@ Result<int> run_verify_action(const Arguments& arguments, Output& output) {
   if (!problems.empty()) {
     output.print(fmt::format("{}: {}\n", printable(arguments.positionals()[1]),
                              counted(problems.size(), "problem", "problems")));
-    return kExitFailure;
+    return code;
   }
   output.print(fmt::format(
       "{}: {} of {} in {}, all checksums are right\n", printable(arguments.positionals()[1]),
       counted(catalogue.file_count(), "file", "files"), format_bytes(catalogue.content_bytes()),
       counted(catalogue.partition_count(), "partition", "partitions")));
-  return kExitSuccess;
+  return code;
 }
 
-Result<int> run_extract_action(const Arguments& arguments, Output& output) {
+Result<int> run_verify_action(const Arguments& arguments, Output& output) {
+  if (arguments.positionals().size() > 2) {
+    return fail(Errc::kInvalidArgument, "verify takes one pack");
+  }
+  return with_ranks([&](comm::Comm& comm) { return verify_with(arguments, output, comm); });
+}
+
+Result<int> extract_with(const Arguments& arguments, Output& output, comm::Comm& comm) {
   ASSIGN_OR_RETURN(const std::string directory, output_of(arguments));
   ASSIGN_OR_RETURN(const PackReader reader, pack_of(arguments));
   const std::vector<std::string>& words = arguments.positionals();
@@ -315,14 +322,19 @@ Result<int> run_extract_action(const Arguments& arguments, Output& output) {
   store::ExtractReport report;
   {
     const uint64_t total = options.globs.empty() ? reader.catalogue().content_bytes() : 0;
-    Progress progress({.label = "extracting", .total = total, .counts_bytes = true});
+    Progress progress({.label = "extracting", .total = total / comm.size(), .counts_bytes = true});
     options.on_extracted = [&](uint64_t bytes) { progress.add(bytes); };
-    ASSIGN_OR_RETURN(report, store::extract_pack(reader, options));
+    ASSIGN_OR_RETURN(report, store::extract_pack(reader, options, comm));
   }
+  if (comm.rank() != comm::kFirstRank) return kExitSuccess;
   output.print(fmt::format("{}: {} of {}\n", printable(directory),
                            counted(report.file_count, "file", "files"),
                            format_bytes(report.size_bytes)));
   return kExitSuccess;
+}
+
+Result<int> run_extract_action(const Arguments& arguments, Output& output) {
+  return with_ranks([&](comm::Comm& comm) { return extract_with(arguments, output, comm); });
 }
 
 struct Action {
@@ -439,6 +451,7 @@ Command store_command() {
             "a catalogue of tar files, which are not copied"},
            {"millrace store list packs/ --long", "what is in it"},
            {"millrace store verify packs/", "compare all files with their checksums"},
+           {"mpirun -n 8 millrace store verify packs/", "the same, shared by eight ranks"},
            {"millrace store extract packs/ -o some/ 'train/n01*'", "only some of the files"},
            {"millrace store run --packs packs/ --at /data/imagenet -- python train.py",
             "the program reads /data/imagenet from memory"},

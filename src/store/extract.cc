@@ -27,32 +27,51 @@ constexpr size_t kTaskFiles = 64;
 
 class Extraction {
  public:
-  Extraction(const PackReader& reader, const ExtractOptions& options)
-      : reader_(reader), catalogue_(reader.catalogue()), options_(options) {}
+  Extraction(const PackReader& reader, const ExtractOptions& options, comm::Comm& comm)
+      : reader_(reader), catalogue_(reader.catalogue()), options_(options), comm_(comm) {}
 
   Result<ExtractReport> run() {
+    const bool is_first = comm_.rank() == comm::kFirstRank;
     select();
+    RETURN_IF_ERROR(comm_.agree(is_first ? make_directories() : Status()));
+    RETURN_IF_ERROR(comm_.agree(write_files()));
+    RETURN_IF_ERROR(comm_.agree(is_first ? finish() : Status()));
+    return report_;
+  }
+
+ private:
+  Status make_directories() {
     RETURN_IF_ERROR(make_top());
     for (const uint32_t i : directories_) RETURN_IF_ERROR(shown(i, make_directory(i)));
+    return {};
+  }
+
+  Status write_files() {
+    if (!top_.is_open()) {
+      ASSIGN_OR_RETURN(top_, open_directory(options_.directory.string()));
+    }
     ThreadPool pool(options_.thread_count != 0 ? options_.thread_count : usable_cpu_count());
     const size_t tasks = (files_.size() + kTaskFiles - 1) / kTaskFiles;
-    RETURN_IF_ERROR(pool.parallel_for(tasks, [&](size_t task) -> Status {
+    return pool.parallel_for(tasks, [&](size_t task) -> Status {
+      if (task % comm_.size() != comm::index_of(comm_.rank())) return {};
       BlockCodec codec;
       const size_t end = std::min(files_.size(), (task + 1) * kTaskFiles);
       for (size_t i = task * kTaskFiles; i < end; ++i) {
         RETURN_IF_ERROR(shown(files_[i], write_file(files_[i], codec)));
       }
       return {};
-    }));
+    });
+  }
+
+  Status finish() {
     for (const uint32_t i : links_) RETURN_IF_ERROR(shown(i, make_link(i)));
     // From the bottom up: a new file changes the time of its directory, and a mode may forbid it.
     for (size_t i = directories_.size(); i > 0; --i) {
       RETURN_IF_ERROR(shown(directories_[i - 1], finish_directory(directories_[i - 1])));
     }
-    return report_;
+    return {};
   }
 
- private:
   Status shown(uint32_t index, Status status) const {
     if (status.ok()) return status;
     const std::string path = (options_.directory / catalogue_.path(index)).string();
@@ -158,6 +177,7 @@ class Extraction {
   const PackReader& reader_;
   const Catalogue& catalogue_;
   const ExtractOptions& options_;
+  comm::Comm& comm_;
   File top_;
   std::vector<uint32_t> directories_;  // parents first
   std::vector<uint32_t> files_;
@@ -167,8 +187,9 @@ class Extraction {
 
 }  // namespace
 
-Result<ExtractReport> extract_pack(const PackReader& reader, const ExtractOptions& options) {
-  return Extraction(reader, options).run();
+Result<ExtractReport> extract_pack(const PackReader& reader, const ExtractOptions& options,
+                                   comm::Comm& comm) {
+  return Extraction(reader, options, comm).run();
 }
 
 }  // namespace millrace::store

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "comm/comm.h"
 #include "store/pack.h"
 
 namespace millrace::store {
@@ -28,6 +29,8 @@ struct ExtractReport {
   uint64_t size_bytes = 0;
 };
 
-Result<ExtractReport> extract_pack(const PackReader& reader, const ExtractOptions& options);
+// The ranks of `comm` share the work.
+Result<ExtractReport> extract_pack(const PackReader& reader, const ExtractOptions& options,
+                                   comm::Comm& comm);
 
 }  // namespace millrace::store

@@ -91,6 +91,10 @@ class Packs : public testing::Test {
 
   std::string bytes_of_file(const fs::path& path) { return *read_file(path); }
 
+  static std::vector<std::string> problems_of(const PackReader& reader) {
+    return *verify_pack(reader, {}, *comm::single());
+  }
+
   // What `verify` says after the byte at `offset` of a file of the pack has changed.
   std::vector<std::string> problems_after_change(const std::string& pack_name,
                                                  const std::string& file, uint64_t offset) {
@@ -104,7 +108,7 @@ class Packs : public testing::Test {
     EXPECT_TRUE(changed->write_at(offset, std::span(&byte, 1)).ok());
     const auto reader = PackReader::open(copy);
     if (!reader.ok()) return {reader.error().message()};
-    return verify_pack(*reader, {});
+    return problems_of(*reader);
   }
 
   std::unique_ptr<TemporaryDirectory> directory_;
@@ -122,7 +126,7 @@ TEST_F(Packs, EveryKindOfFileIsReadBack) {
     EXPECT_EQ(report->file_count, 9u);
     const auto reader = PackReader::open(root_ / name);
     ASSERT_TRUE(reader.ok()) << reader.error().message();
-    EXPECT_THAT(verify_pack(*reader, {}), IsEmpty());
+    EXPECT_THAT(problems_of(*reader), IsEmpty());
     for (const char* path : {"empty_file", "text", "noise", "long_noise", "long_text", "a/b/c/deep",
                              "\xff\n odd", "a/second_name"}) {
       EXPECT_EQ(read(*reader, path), bytes_of_file(source_ / path)) << path;
@@ -164,13 +168,13 @@ TEST_F(Packs, NoFilesAndOneFile) {
   ASSERT_TRUE(pack("none").ok());
   const auto none = PackReader::open(root_ / "none");
   EXPECT_EQ(none->catalogue().file_count(), 0u);
-  EXPECT_THAT(verify_pack(*none, {}), IsEmpty());
+  EXPECT_THAT(problems_of(*none), IsEmpty());
   write(source_ / "x", "1");
   ASSERT_TRUE(pack("one", {.partition_count = 5}).ok());
   const auto one = PackReader::open(root_ / "one");
   EXPECT_EQ(read(*one, "x"), "1");
   EXPECT_EQ(one->catalogue().partition_count(), 5u);
-  EXPECT_THAT(verify_pack(*one, {}), IsEmpty());
+  EXPECT_THAT(problems_of(*one), IsEmpty());
 }
 
 TEST_F(Packs, TheNumberOfThreadsAndRanksDoesNotMatter) {
@@ -288,7 +292,7 @@ TEST_F(Packs, OnePartitionCanBeReadAlone) {
   for (const char* name : {"part-00000.pack", "part-00001.pack", "part-00002.pack"}) {
     const auto reader = PackReader::open(root_ / "p" / name);
     ASSERT_TRUE(reader.ok()) << reader.error().message();
-    EXPECT_THAT(verify_pack(*reader, {}), IsEmpty());
+    EXPECT_THAT(problems_of(*reader), IsEmpty());
     files += reader->catalogue().file_count();
   }
   EXPECT_EQ(files, 9u);
@@ -303,7 +307,7 @@ TEST_F(Packs, AMissingPartitionDoesNotHideTheOthers) {
   uint64_t readable = 0;
   for (int i = 0; i < 10; ++i) readable += read(*reader, std::to_string(i)) == noise(1000) ? 1 : 0;
   EXPECT_EQ(readable, 5u);
-  EXPECT_THAT(verify_pack(*reader, {}),
+  EXPECT_THAT(problems_of(*reader),
               ElementsAre(HasSubstr("part-00001.pack: cannot open: no such file")));
 }
 
@@ -320,7 +324,7 @@ TEST_F(Packs, DamageIsFoundAndNamed) {
   EXPECT_THAT(problems_after_change("p", "catalogue", 300),
               ElementsAre(HasSubstr("catalogue: its checksum is wrong")));
   fs::resize_file(root_ / "p/part-00000.pack", end - 1);
-  EXPECT_THAT(verify_pack(*PackReader::open(root_ / "p"), {}), testing::Not(IsEmpty()));
+  EXPECT_THAT(problems_of(*PackReader::open(root_ / "p")), testing::Not(IsEmpty()));
 }
 
 TEST_F(Packs, AFileThatChangesMeanwhileIsAnError) {
@@ -337,7 +341,7 @@ TEST_F(Packs, ExtractRestoresFilesModesTimesAndLinks) {
   write_every_kind();
   ASSERT_TRUE(pack("p", {.partition_count = 2}).ok());
   const auto reader = PackReader::open(root_ / "p");
-  ASSERT_TRUE(extract_pack(*reader, {.directory = root_ / "out"}).ok());
+  ASSERT_TRUE(extract_pack(*reader, {.directory = root_ / "out"}, *comm::single()).ok());
   uint64_t compared = 0;
   for (const auto& item : fs::recursive_directory_iterator(source_)) {
     const fs::path copy = root_ / "out" / item.path().lexically_relative(source_);
@@ -357,19 +361,22 @@ TEST_F(Packs, ExtractRestoresFilesModesTimesAndLinks) {
     ++compared;
   }
   EXPECT_GT(compared, 14u);
-  EXPECT_FALSE(extract_pack(*reader, {.directory = root_ / "out"}).ok());  // not empty
+  EXPECT_FALSE(
+      extract_pack(*reader, {.directory = root_ / "out"}, *comm::single()).ok());  // not empty
 }
 
 TEST_F(Packs, ExtractTakesOnlyWhatTheGlobsChoose) {
   write_every_kind();
   ASSERT_TRUE(pack("p").ok());
   const auto reader = PackReader::open(root_ / "p");
-  const auto report = extract_pack(*reader, {.directory = root_ / "out", .globs = {"a/b/*"}});
+  const auto report =
+      extract_pack(*reader, {.directory = root_ / "out", .globs = {"a/b/*"}}, *comm::single());
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->file_count, 1u);
   EXPECT_TRUE(fs::exists(root_ / "out/a/b/c/deep"));
   EXPECT_FALSE(fs::exists(root_ / "out/text"));
-  EXPECT_FALSE(extract_pack(*reader, {.directory = root_ / "no", .globs = {"zzz"}}).ok());
+  EXPECT_FALSE(
+      extract_pack(*reader, {.directory = root_ / "no", .globs = {"zzz"}}, *comm::single()).ok());
 }
 
 constexpr const char* kGolden = "tests/golden/pack";
@@ -377,7 +384,7 @@ constexpr const char* kGolden = "tests/golden/pack";
 TEST_F(Packs, TheGoldenPackIsRead) {
   const auto reader = PackReader::open(kGolden);
   ASSERT_TRUE(reader.ok()) << reader.error().message();
-  EXPECT_THAT(verify_pack(*reader, {}), IsEmpty());
+  EXPECT_THAT(problems_of(*reader), IsEmpty());
   const Catalogue& catalogue = reader->catalogue();
   EXPECT_EQ(read(*reader, "val"), "broadcast");
   EXPECT_EQ(read(*reader, "nothing"), "");
@@ -414,7 +421,7 @@ TEST_F(Packs, AHundredThousandSmallFiles) {
   ASSERT_TRUE(report.ok()) << report.error().message();
   EXPECT_EQ(report->file_count, 100'000u);
   const auto reader = PackReader::open(root_ / "p");
-  EXPECT_THAT(verify_pack(*reader, {}), IsEmpty());
+  EXPECT_THAT(problems_of(*reader), IsEmpty());
   EXPECT_EQ(read(*reader, "99/99999"), std::string("\x9f\x86\x01\0", 4));
 }
 

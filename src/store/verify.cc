@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <mutex>
+#include <sstream>
+#include <tuple>
 
 #include "base/cpus.h"
 #include "base/text.h"
@@ -19,25 +21,41 @@ constexpr uint32_t kTaskMembers = 64;
 
 class Verification {
  public:
-  Verification(const PackReader& reader, const VerifyOptions& options)
+  Verification(const PackReader& reader, const VerifyOptions& options, comm::Comm& comm)
       : reader_(reader),
         catalogue_(reader.catalogue()),
         options_(options),
+        comm_(comm),
         file_counts_(catalogue_.partition_count()) {}
 
-  std::vector<std::string> run() {
-    note(check_lookups(catalogue_));
+  Result<std::vector<std::string>> run() {
+    if (is_mine(0)) note(check_lookups(catalogue_));
     for (uint32_t i = 0; i < catalogue_.entry_count(); ++i) {
       const CatalogueEntry entry = catalogue_.entry(i);
       if (entry.kind == EntryKind::kFile) ++file_counts_[entry.partition];
     }
-    for (uint32_t i = 0; i < catalogue_.partition_count(); ++i) check_index(i);
-    check_overlaps();
+    for (uint32_t i = 0; i < catalogue_.partition_count(); ++i) {
+      if (is_mine(i)) check_index(i);
+    }
+    if (is_mine(0)) check_overlaps();
     check_members();
-    return std::move(problems_);
+    return problems_of_all();
   }
 
  private:
+  // Whether this rank has that part of the work.
+  bool is_mine(size_t part) const { return part % comm_.size() == comm::index_of(comm_.rank()); }
+
+  Result<std::vector<std::string>> problems_of_all() const {
+    std::string mine;
+    for (const std::string& problem : problems_) mine += problem + '\n';  // each is one line
+    ASSIGN_OR_RETURN(const auto lists, comm_.gather_to_all(bytes_of(mine)));
+    std::istringstream text(join(lists, ""));
+    std::vector<std::string> all;
+    for (std::string line; std::getline(text, line);) all.push_back(std::move(line));
+    return all;
+  }
+
   void note(const Status& status) {
     if (status.ok()) return;
     const std::lock_guard lock(mutex_);
@@ -118,6 +136,7 @@ class Verification {
     const uint32_t count = catalogue_.entry_count();
     const uint32_t tasks = (count + kTaskMembers - 1) / kTaskMembers;
     note(pool.parallel_for(tasks, [&](size_t task) -> Status {
+      if (!is_mine(task)) return {};
       thread_local BlockCodec codec;
       const auto begin = static_cast<uint32_t>(task) * kTaskMembers;
       for (uint32_t i = begin; i < std::min(count, begin + kTaskMembers); ++i) {
@@ -134,6 +153,7 @@ class Verification {
   const PackReader& reader_;
   const Catalogue& catalogue_;
   const VerifyOptions& options_;
+  comm::Comm& comm_;
   std::vector<uint64_t> file_counts_;  // of the catalogue, by partition
   std::mutex mutex_;
   std::vector<std::string> problems_;  // guarded by mutex_
@@ -141,8 +161,9 @@ class Verification {
 
 }  // namespace
 
-std::vector<std::string> verify_pack(const PackReader& reader, const VerifyOptions& options) {
-  return Verification(reader, options).run();
+Result<std::vector<std::string>> verify_pack(const PackReader& reader, const VerifyOptions& options,
+                                             comm::Comm& comm) {
+  return Verification(reader, options, comm).run();
 }
 
 }  // namespace millrace::store

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "comm/comm.h"
 #include "store/pack.h"
 
 namespace millrace::store {
@@ -18,7 +19,9 @@ struct VerifyOptions {
 
 // What is wrong, in sentences that name the member, its partition and its offset. Checks that every
 // path can be found, that the index of each partition agrees with the catalogue, that members do
-// not overlap, and the checksum of each. Empty: nothing is wrong.
-std::vector<std::string> verify_pack(const PackReader& reader, const VerifyOptions& options);
+// not overlap, and the checksum of each. Empty: nothing is wrong. The ranks of `comm` share the
+// work, and all get the whole list.
+Result<std::vector<std::string>> verify_pack(const PackReader& reader, const VerifyOptions& options,
+                                             comm::Comm& comm);
 
 }  // namespace millrace::store

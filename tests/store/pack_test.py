@@ -215,6 +215,27 @@ class RanksTest(PackTest):
         for name in sorted(os.listdir(self.folder / "one")):
             self.assertEqual((self.folder / "one" / name).read_bytes(), (self.folder / "three" / name).read_bytes())
 
+    def test_three_ranks_verify_and_extract(self):
+        self.fill(count=200)
+        packs, out = self.folder / "packs", self.folder / "out"
+        self.store("pack", self.source, "-o", packs, "--partitions", "5", "--codec", "none")
+        done = self.store("verify", packs, program=(*MPI, "-n", "3"))
+        self.assertEqual(done.stdout.count("200 files"), 1)
+        done = self.store("extract", packs, "-o", out, program=(*MPI, "-n", "3"))
+        self.assertEqual(done.stdout.count("200 files"), 1)
+        self.assertEqual(listing(out), listing(self.source))
+        done = self.store("extract", packs, "-o", out, code=1, program=(*MPI, "-n", "3"))
+        self.assertEqual(done.stderr.count("is not empty"), 1)
+        for path in packs.glob("*.pack"):  # what each rank finds is told once
+            content = bytearray(path.read_bytes())
+            content[-1] ^= 1
+            path.write_bytes(content)
+        alone = self.store("verify", packs, code=1)
+        done = self.store("verify", packs, code=1, program=(*MPI, "-n", "3"))
+        problems = [line for line in done.stderr.splitlines() if line.startswith("millrace: ")]
+        self.assertEqual(sorted(problems), sorted(alone.stderr.splitlines()))
+        self.assertEqual(done.stdout, alone.stdout)
+
     def test_an_error_is_printed_once(self):
         done = self.store("pack", self.folder / "nothing", "-o", self.folder / "p", code=1,
                           program=(*MPI, "-n", "3"))
