@@ -68,7 +68,7 @@ function(millrace_unit_tests program)
     if(CMAKE_CROSSCOMPILING)
       set(discovery PRE_TEST)
     endif()
-    gtest_discover_tests(${program} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" DISCOVERY_MODE ${discovery}
+    gtest_discover_tests(${program} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" NO_PRETTY_VALUES DISCOVERY_MODE ${discovery}
       PROPERTIES TIMEOUT 120 LABELS unit)
     return()
   endif()
