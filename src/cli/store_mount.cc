@@ -38,6 +38,7 @@ Result<int> run_mount_action(const Arguments& arguments, Output&) {
   store::MountOptions options;
   ASSIGN_OR_RETURN(options.directory, mount_point(arguments));
   options.packs = arguments.value("packs").value_or("");
+  options.origin = arguments.value("origin").value_or("");
   if (options.packs.empty()) {
     ASSIGN_OR_RETURN(options.node, chosen_node(arguments));
   }

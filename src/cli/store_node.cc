@@ -473,7 +473,7 @@ std::vector<Option> node_options() {
        .check = check_bytes},
       {.name = "origin",
        .value = "DIR",
-       .help = "run, up: the same files on the shared file system (what was packed)",
+       .help = "run, up, mount: the same files on the shared file system (what was packed)",
        .kind = ValueKind::kDirectory},
       {.name = "save",
        .value = "DIR",

@@ -3,7 +3,7 @@
 // Touching a mapped page that the file no longer has is SIGBUS. After replace_lost_pages(), such a
 // page becomes zeros, for the rest of the process. So a member that was lost has a wrong checksum,
 // like any other damaged member, and its bytes come from the next source. For processes that
-// compare everything they read from a mapping with a checksum; the node service is one.
+// compare everything they read from a mapping with a checksum: the node service and `mount`.
 //
 // Reading partitions with pread was rejected: it copies every raw member once more. So was a jump
 // out of the signal handler, which skips destructors.

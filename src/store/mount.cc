@@ -14,6 +14,7 @@
 
 #include "base/text.h"
 #include "store/file_times.h"
+#include "store/lost_pages.h"
 #include "store/piece_source.h"
 
 namespace millrace::store {
@@ -342,11 +343,14 @@ Status serve_mount(MountOptions options) {
                 "this machine has no /dev/fuse, so nothing can be mounted; load the kernel module "
                 "fuse, or allow the device in the container");
   }
+  replace_lost_pages();
   ASSIGN_OR_RETURN(options.directory, prepare_mount_point(options.directory, options.log));
   if (options.packs.empty()) {
     ASSIGN_OR_RETURN(const Catalogue catalogue,
                      Catalogue::open(options.node.path / wire::kStoreCatalogueFile));
-    ASSIGN_OR_RETURN(const auto pieces, make_node_pieces(catalogue, options.node));
+    ASSIGN_OR_RETURN(auto own, make_node_pieces(catalogue, options.node));
+    const auto pieces =
+        add_origin(std::move(own), {catalogue, options.node.state.origin, options.log});
     return serve_files(catalogue, *pieces, options);
   }
   ASSIGN_OR_RETURN(const PackReader reader, PackReader::open(options.packs));
@@ -354,7 +358,9 @@ Status serve_mount(MountOptions options) {
     const Status status = reader.check_partition_file(i);
     if (!status.ok()) options.log(status.error().message());  // the others can be read
   }
-  const auto pieces = make_pack_pieces(reader);
+  if (options.origin.empty()) options.origin = reader.catalogue().origin();
+  const auto pieces =
+      add_origin(make_pack_pieces(reader), {reader.catalogue(), options.origin, options.log});
   return serve_files(reader.catalogue(), *pieces, options);
 }
 

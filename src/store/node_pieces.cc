@@ -22,11 +22,10 @@ struct OpenFile {
 
 class NodePieces final : public PieceSource {
  public:
-  NodePieces(const Catalogue& catalogue, NodeStatus node, File tree, File origin)
+  NodePieces(const Catalogue& catalogue, NodeStatus node, File tree)
       : catalogue_(catalogue),
         node_(std::move(node)),
         tree_(std::move(tree)),
-        origin_(std::move(origin)),
         files_(kOpenMax, [this](uint64_t key) { return open(static_cast<uint32_t>(key)); }) {}
 
   Result<Piece> read(uint32_t index, uint64_t offset_bytes, size_t size_bytes) override {
@@ -51,13 +50,8 @@ class NodePieces final : public PieceSource {
       made =
           asked.ok() ? open_below(tree_, path, O_RDONLY | O_NOFOLLOW) : Result<File>(asked.error());
     }
-    if (made.ok()) return OpenFile{*std::move(made)};
-    Error cause = std::move(made).error().within(printable(path));
-    if (!origin_.is_open()) return cause;
-    auto original = open_origin(index, path);
-    if (original.ok()) return OpenFile{*std::move(original)};
-    return fail(cause.code(), "{}; and at the origin: {}", cause.message(),
-                original.error().message());
+    if (!made.ok()) return std::move(made).error().within(printable(path));
+    return OpenFile{*std::move(made)};
   }
 
   // On return, the service has written the file into the tree.
@@ -69,18 +63,9 @@ class NodePieces final : public PieceSource {
     return fail_os(reply.os_error, "the store's service cannot make it");
   }
 
-  Result<File> open_origin(uint32_t index, const std::string& path) const {
-    ASSIGN_OR_RETURN(File file, open_below(origin_, path, O_RDONLY | O_NOFOLLOW));
-    ASSIGN_OR_RETURN(const uint64_t size_bytes, file.size_bytes());
-    if (size_bytes == catalogue_.entry(index).size_bytes) return file;
-    return fail(Errc::kCorrupt, "{} bytes, but {} were packed", size_bytes,
-                catalogue_.entry(index).size_bytes);
-  }
-
   const Catalogue& catalogue_;
   const NodeStatus node_;
   const File tree_;
-  const File origin_;  // closed: none
   SharedCache<OpenFile> files_;
 };
 
@@ -89,13 +74,8 @@ class NodePieces final : public PieceSource {
 Result<std::unique_ptr<PieceSource>> make_node_pieces(const Catalogue& catalogue,
                                                       const NodeStatus& node) {
   ASSIGN_OR_RETURN(File tree, open_directory((node.path / wire::kStoreTreeDirectory).string()));
-  File origin;
-  if (*node.state.origin != '\0') {
-    auto opened = open_directory(node.state.origin);
-    if (opened.ok()) origin = *std::move(opened);
-  }
   return std::unique_ptr<PieceSource>(
-      std::make_unique<NodePieces>(catalogue, node, std::move(tree), std::move(origin)));
+      std::make_unique<NodePieces>(catalogue, node, std::move(tree)));
 }
 
 }  // namespace millrace::store

@@ -5,7 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "base/base.h"
 #include "base/result.h"
@@ -36,9 +39,20 @@ class PieceSource {
 // must live longer.
 std::unique_ptr<PieceSource> make_pack_pieces(const PackReader& reader);
 
-// From the tree of a node, whose service is asked for files that are not there yet. If it does not
-// have one, the origin is read. The catalogue must live longer.
+// From the tree of a node, whose service is asked for files that are not there yet. The catalogue
+// must live longer.
 Result<std::unique_ptr<PieceSource>> make_node_pieces(const Catalogue& catalogue,
                                                       const NodeStatus& node);
+
+// What `first` does not have is read from the directory that was packed, with one line in the log,
+// unless it only had no room.
+// Without that directory, returns `first`. The catalogue must live longer.
+struct OriginPiecesOptions {
+  const Catalogue& catalogue;
+  std::filesystem::path origin;
+  std::function<void(const std::string& line)> log;
+};
+std::unique_ptr<PieceSource> add_origin(std::unique_ptr<PieceSource> first,
+                                        OriginPiecesOptions options);
 
 }  // namespace millrace::store

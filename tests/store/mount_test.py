@@ -219,7 +219,8 @@ class MountTest(unittest.TestCase):
                     byte = file.read(1)
                     file.seek(-1, os.SEEK_CUR)
                     file.write(bytes([byte[0] ^ 1]))
-                process = self.mount()
+                begin = f"millrace: store: 'text' in {partition.name} at byte {text['offset']}: "
+                process = self.mount(what=["--packs", self.packs, "--origin", self.folder / "nowhere"])
                 for _ in range(3):
                     with self.assertRaises(OSError) as caught:
                         (self.at / "text").read_bytes()
@@ -228,13 +229,18 @@ class MountTest(unittest.TestCase):
                     self.assertTrue(filecmp.cmp(self.source / name, self.at / name, shallow=False))
                 self.unmount(process)
                 (line,) = self.log().splitlines()
-                self.assertTrue(line.startswith(f"millrace: store: 'text' in {partition.name} at byte {text['offset']}: "),
-                                line)
+                self.assertTrue(line.startswith(begin), line)
+                process = self.mount()  # with the origin
+                self.assert_equal_trees()
+                self.unmount(process)
+                (line,) = self.log().splitlines()
+                self.assertTrue(line.startswith(begin), line)
+                self.assertIn(f"it is read from {self.source}", line)
 
     def test_a_missing_partition_leaves_the_others(self):
         self.pack("--codec", "none")
         os.remove(self.packs / "part-00001.pack")
-        process = self.mount()
+        process = self.mount(what=["--packs", self.packs, "--origin", self.folder / "nowhere"])
         read = []
         for path in sorted(self.source.glob("train/deep/*")):
             try:
@@ -246,6 +252,17 @@ class MountTest(unittest.TestCase):
         self.assertLess(len(read), 500)
         self.unmount(process)
         self.assertIn("part-00001.pack", self.log())
+        process = self.mount()
+        self.assert_equal_trees()  # the rest comes from the origin
+        self.unmount(process)
+
+    def test_a_truncated_partition_does_not_end_the_mount(self):
+        self.pack("--codec", "none")
+        process = self.mount()
+        for part in ("part-00000.pack", "part-00001.pack"):
+            os.truncate(self.packs / part, 4096)
+        self.assert_equal_trees()
+        self.unmount(process)
 
     def test_ends_at_a_signal(self):
         self.pack()
