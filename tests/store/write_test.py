@@ -183,6 +183,7 @@ truncate -s 10 z; test $(stat -c %s z) = 10; mkdir -p a/b/c; rmdir a/b/c; rm -r 
 rmdir tmp*; ln -s ROOT/d/hard abs; wc -l abs; ln -s ../0 cat0; cat cat0; echo "$(ls -A | sort | tr '\\n' ' ')"; rm abs
 dd if=/dev/zero of=big bs=1M count=3 status=none; cmp -n 100 big /dev/zero; split -b 1M big part; cat part* | cmp - big
 mv ROOT/e ROOT/train/moved; ls ROOT/train/moved; mv ROOT/d/here {work}/out; mv {work}/out ROOT/back; cat ROOT/back
+if command -v rsync > /dev/null; then rsync -a ROOT/train/ ROOT/synced/ && diff -r ROOT/train ROOT/synced; rm -r ROOT/synced; fi
 install -m 640 ROOT/README ROOT/installed; stat -c %a ROOT/installed
 """)
 
