@@ -253,6 +253,13 @@ class PyLoader {
     begin_at(0);
   }
 
+  // Afterwards call start_epoch() or restore().
+  void set_batch_size(uint64_t batch_size) {
+    run([&](Loader& loader) { return loader.set_batch_size(batch_size); });
+    share_.batch_size = batch_size;
+    left_ = 0;
+  }
+
   std::optional<data::Batch> next() {
     Result<std::optional<data::Batch>> batch = std::optional<data::Batch>();
     run([&](Loader& loader) -> Status {
@@ -606,6 +613,7 @@ void bind_loader(py::module_& module) {
       .def(py::init(&open_loader))
       .def("start_epoch", &PyLoader::start_epoch)
       .def("next", &PyLoader::next, "The next batch, or None at the end of the epoch.")
+      .def("set_batch_size", &PyLoader::set_batch_size)
       .def("is_ready", &PyLoader::is_ready)
       .def("count_wait", &PyLoader::count_wait)
       .def_property_readonly("ready_file", &PyLoader::ready_file)

@@ -23,13 +23,16 @@ bool has_shards(Shuffle shuffle) {
   return shuffle == Shuffle::kLocal || shuffle == Shuffle::kPartial;
 }
 
+Status check_batch_size(uint64_t batch_size) {
+  if (batch_size > 0 && batch_size <= order::Share::kBatchSizeMax) return {};
+  return fail(Errc::kInvalidArgument, "batch_size is {}; it must be 1 to {}", batch_size,
+              order::Share::kBatchSizeMax);
+}
+
 Status check(const LoaderOptions& options) {
   if (!options.source) return fail(Errc::kInvalidArgument, "a loader needs a source");
   if (!options.decoder) return fail(Errc::kInvalidArgument, "a loader needs a decoder");
-  if (options.batch_size == 0 || options.batch_size > order::Share::kBatchSizeMax) {
-    return fail(Errc::kInvalidArgument, "batch_size is {}; it must be 1 to {}", options.batch_size,
-                order::Share::kBatchSizeMax);
-  }
+  RETURN_IF_ERROR(check_batch_size(options.batch_size));
   if (options.world.rank >= options.world.size) {
     return fail(Errc::kInvalidArgument,
                 "rank {} does not exist in a world of {}; ranks are numbered from 0",
@@ -119,6 +122,7 @@ class ThreadedLoader final : public Loader {
       : options_(std::move(options)), layout_(std::move(layout)), order_(std::move(order)) {}
 
   Status start_epoch(data::Epoch epoch) override;
+  Status set_batch_size(uint64_t batch_size) override;
   Result<std::optional<data::Batch>> next() override;
   bool is_ready() const override;
   void count_wait(std::chrono::nanoseconds waited) override;
@@ -147,8 +151,8 @@ class ThreadedLoader final : public Loader {
   void announce(const pipeline::BatchSchedule& schedule) const;
   Status judge_bad_rows(pipeline::BatchWork& work);
 
-  const LoaderOptions options_;
-  const pipeline::BatchLayout layout_;
+  LoaderOptions options_;                      // only batch_size changes
+  pipeline::BatchLayout layout_;               // of a batch
   std::shared_ptr<const order::Order> order_;  // shared with the batches in progress
   bool has_begun_ = false;                     // an epoch
   data::Epoch epoch_{};
@@ -156,10 +160,11 @@ class ThreadedLoader final : public Loader {
   uint64_t batches_left_ = 0;  // of the epoch
   uint64_t batch_count_ = 0;
 
-  mutable std::mutex mutex_;                      // guards the next four against other threads
+  mutable std::mutex mutex_;                      // guards the next five against other threads
   mutable std::optional<uint32_t> dataset_;       // its fingerprint, once computed
   std::shared_ptr<tiers::TieredSource> tiers_;    // null: none; shared with the pipeline's threads
   std::unique_ptr<pipeline::Pipeline> pipeline_;  // from the first epoch on; set by the consumer
+  pipeline::Stats before_;                        // of pipelines of other batch sizes
   LoaderStats counts_;                            // what the pipeline does not count
 };
 
@@ -206,8 +211,27 @@ Status ThreadedLoader::start_epoch(data::Epoch epoch) {
   return begin(epoch, 0);
 }
 
+// A new pipeline, because its buffers have the size of a batch. Prefetched batches are lost, and
+// read again in other batches.
+Status ThreadedLoader::set_batch_size(uint64_t batch_size) {
+  RETURN_IF_ERROR(check_process());
+  RETURN_IF_ERROR(check_batch_size(batch_size));
+  LoaderOptions wanted = options_;
+  wanted.batch_size = batch_size;
+  ASSIGN_OR_RETURN(pipeline::BatchLayout layout, make_layout(wanted, order_->size()));
+  options_.batch_size = batch_size;
+  layout_ = std::move(layout);
+  has_begun_ = false;
+  if (tiers_) tiers_->set_batch_size(batch_size);
+  std::unique_ptr<pipeline::Pipeline> old;  // ends its threads without the lock
+  const std::lock_guard lock(mutex_);
+  if (pipeline_) before_ += pipeline_->stats();
+  old.swap(pipeline_);
+  return {};
+}
+
 Result<std::shared_ptr<tiers::TieredSource>> ThreadedLoader::open_tiers() const {
-  if (!options_.tiers.any()) return std::shared_ptr<tiers::TieredSource>();
+  if (tiers_ || !options_.tiers.any()) return tiers_;
   ASSIGN_OR_RETURN(auto tiers,
                    tiers::TieredSource::open({.source = options_.source,
                                               .order = order_,
@@ -388,8 +412,9 @@ Status ThreadedLoader::restore(const LoaderState& state) {
 LoaderStats ThreadedLoader::stats() const {
   const std::lock_guard lock(mutex_);
   LoaderStats stats = counts_;
-  if (!pipeline_ || !pipeline_->is_of_this_process()) return stats;
-  const pipeline::Stats sums = pipeline_->stats();
+  if (pipeline_ && !pipeline_->is_of_this_process()) return stats;
+  pipeline::Stats sums = before_;
+  if (pipeline_) sums += pipeline_->stats();
   stats.bytes_read = sums.lanes.bytes_read;
   stats.read = sums.lanes.read;
   stats.decode = sums.lanes.decode;

@@ -145,6 +145,11 @@ class Loader {
   // Begins an epoch at its start; drops batches in progress of any other epoch.
   virtual Status start_epoch(data::Epoch epoch) = 0;
 
+  // Changes the number of samples per batch. There is no position afterwards: continue with
+  // start_epoch(), or with restore() of the state before this call, on all ranks alike. The samples
+  // that tiers and shard storage hold stay. If it fails, nothing has changed.
+  virtual Status set_batch_size(uint64_t batch_size) = 0;
+
   // The next batch; nullopt at the end of the epoch. One thread at a time.
   virtual Result<std::optional<data::Batch>> next() = 0;
 

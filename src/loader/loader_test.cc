@@ -362,6 +362,70 @@ TEST(Loader, AStateResumesBitForBitWhereItWasSaved) {
   }
 }
 
+TEST(Loader, ANewBatchSizeInTheMiddleOfAnEpochKeepsTheOrder) {
+  for (const Shuffle shuffle : {Shuffle::kOff, Shuffle::kGlobal, Shuffle::kLocal, Shuffle::kFile}) {
+    LoaderOptions same = options(230, 8);
+    same.shuffle = shuffle;
+    const auto reference = open(same);
+    const auto loader = open(same);
+    ASSERT_TRUE(loader->set_batch_size(10).ok());  // before the first epoch
+    for (const uint64_t epoch : {0, 1}) {
+      ASSERT_TRUE(loader->start_epoch(Epoch{epoch}).ok());
+      auto rows = rows_of(take(*loader, 3));
+      for (const uint64_t batch_size : {17, 32, 5}) {
+        const LoaderState state = loader->state();
+        ASSERT_TRUE(loader->set_batch_size(batch_size).ok());
+        ASSERT_TRUE(loader->restore(state).ok());
+        const auto batches = take(*loader, 2);
+        ASSERT_EQ(batches.at(0).samples.size(), batch_size);
+        const auto more = rows_of(batches);
+        rows.insert(rows.end(), more.begin(), more.end());
+      }
+      const auto rest = rows_of(take(*loader));
+      rows.insert(rows.end(), rest.begin(), rest.end());
+      EXPECT_EQ(rows, rows_of(whole_epoch(*reference, epoch))) << order::shuffle_name(shuffle);
+      ASSERT_TRUE(loader->set_batch_size(10).ok());  // between epochs
+    }
+    EXPECT_EQ(loader->stats().samples, 460u);
+    EXPECT_GE(loader->stats().bytes_read, reference->stats().bytes_read / 2);
+  }
+}
+
+TEST(Loader, RanksThatChangeTheirBatchSizeTogetherShareTheEpoch) {
+  std::vector<uint64_t> all;
+  for (const uint32_t rank : {0, 1, 2}) {
+    LoaderOptions own = options(200, 4);
+    own.world = {.rank = rank, .size = 3};
+    const auto loader = open(own);
+    ASSERT_TRUE(loader->start_epoch(Epoch{1}).ok());
+    auto samples = samples_of(take(*loader, 5));
+    const LoaderState state = loader->state();
+    ASSERT_TRUE(loader->set_batch_size(16).ok());
+    ASSERT_TRUE(loader->restore(state).ok());
+    all.insert(all.end(), samples.begin(), samples.end());
+    samples = samples_of(take(*loader));
+    all.insert(all.end(), samples.begin(), samples.end());
+  }
+  std::ranges::sort(all);
+  std::vector<uint64_t> expected(200);
+  std::iota(expected.begin(), expected.end(), uint64_t{0});
+  EXPECT_EQ(all, expected);
+}
+
+TEST(Loader, AnImpossibleBatchSizeChangesNothing) {
+  LoaderOptions small = options(100, 10);
+  small.memory_bytes = 64 << 10;
+  const auto loader = open(small);
+  ASSERT_TRUE(loader->start_epoch(Epoch{0}).ok());
+  take(*loader, 2);
+  EXPECT_THAT(loader->set_batch_size(0).error().message(), HasSubstr("batch_size is 0"));
+  small.tail = Tail::kPad;
+  const auto padding = open(small);
+  EXPECT_THAT(padding->set_batch_size(1 << 20).error().message(), HasSubstr("memory_bytes"));
+  EXPECT_EQ(samples_of(take(*loader)).size(), 80u);
+  EXPECT_EQ(whole_epoch(*padding, 0).size(), 10u);
+}
+
 TEST(Loader, AResumedRunCountsItsBatchesFromTheStartOfTheEpoch) {
   const auto whole = open(options(100, 10));
   const auto expected = whole_epoch(*whole, 0);

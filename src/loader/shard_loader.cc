@@ -67,6 +67,13 @@ class ShardLoader final : public Loader {
     return start([&] { return parts_.batches->start_epoch(epoch); });
   }
 
+  Status set_batch_size(uint64_t batch_size) override {
+    RETURN_IF_ERROR(check_process());
+    RETURN_IF_ERROR(parts_.batches->set_batch_size(batch_size));
+    parts_.share.batch_size = batch_size;
+    return {};
+  }
+
   Result<std::optional<data::Batch>> next() override;
 
   bool is_ready() const override { return failure_.has_value() || parts_.batches->is_ready(); }

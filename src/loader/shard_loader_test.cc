@@ -185,6 +185,32 @@ TEST_F(LocalLoaders, ResumeInTheMiddleOfAnEpoch) {
 }
 
 // Before or after the epoch of the storages.
+TEST_F(LocalLoaders, ANewBatchSizeInTheMiddleOfAnEpochMovesEverySample) {
+  const Job whole = job();
+  const auto work = [](Loader& loader, Lines& out) -> Status {
+    for (uint64_t epoch = 0; epoch < 4; ++epoch) {
+      RETURN_IF_ERROR(loader.start_epoch(Epoch{epoch}));
+      RETURN_IF_ERROR(take_rest(loader, out, 2));
+      const LoaderState state = loader.state();
+      RETURN_IF_ERROR(loader.set_batch_size(epoch + 5));
+      RETURN_IF_ERROR(loader.restore(state));
+      RETURN_IF_ERROR(take_rest(loader, out));
+    }
+    return {};
+  };
+  const auto lines = run(whole.ranks, [&](comm::Comm& comm, uint32_t rank, Lines& out) -> Status {
+    ASSIGN_OR_RETURN(const auto loader, open(whole, rank, borrowed(comm)));
+    return work(*loader, out);
+  });
+  Job stored_nowhere = whole;
+  stored_nowhere.directory.clear();
+  for (uint32_t rank = 0; rank < whole.ranks; ++rank) {
+    Lines expected;
+    ASSERT_TRUE(work(**open(stored_nowhere, rank, nullptr), expected).ok());
+    EXPECT_EQ(lines[rank], expected);
+  }
+}
+
 TEST_F(LocalLoaders, ResumeAtAnyOtherEpoch) {
   const Job whole = job();
   for (const uint64_t begin : {4, 1, 30, 0}) {

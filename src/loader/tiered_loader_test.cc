@@ -356,6 +356,21 @@ TEST(TieredLoader, ResumesInTheMiddleOfAnEpoch) {
   expect_reads(resumed, expected);
 }
 
+TEST(TieredLoader, ANewBatchSizeKeepsWhatIsHeld) {
+  const Case run = case_of(/*sample_count=*/96, /*kept_count=*/96);
+  const auto loader = must_open(run.options);
+  whole_epoch(*loader, 0);
+  ASSERT_TRUE(loader->start_epoch(Epoch{1}).ok());
+  auto samples = take(*loader, 3);
+  const LoaderState state = loader->state();
+  ASSERT_TRUE(loader->set_batch_size(24).ok());
+  ASSERT_TRUE(loader->restore(state).ok());
+  const auto rest = take(*loader);
+  samples.insert(samples.end(), rest.begin(), rest.end());
+  EXPECT_EQ(samples, whole_epoch(*must_open(case_of(96, 0).options), 1));
+  EXPECT_EQ(run.source->read_count(), 96u);
+}
+
 TEST(TieredLoader, FollowsTheShardsOfAStateOfAnotherWorld) {
   Case run = case_of(400, 400);
   run.options.shuffle = Shuffle::kLocal;

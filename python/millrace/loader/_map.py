@@ -171,6 +171,10 @@ class MapLoader(PythonLoader):
         self._source.restore(text)
         self._run = MapRun(self._options, self._source.epoch, self._source.batches_left)
 
+    def set_batch_size(self, batch_size: int) -> None:
+        self._check()
+        self._source.set_batch_size(batch_size)
+
     def next(self) -> Optional[PythonBatch]:
         run = self._run
         if run.handed == run.batch_count:

@@ -72,6 +72,11 @@ class PythonLoader:
     def start_epoch(self, epoch: int) -> None:
         self._start(epoch, 0)
 
+    def set_batch_size(self, batch_size: int) -> None:
+        """There is no position afterwards: call start_epoch() or restore()."""
+        self._check()
+        self._options.batch_size = batch_size
+
     def next(self) -> Optional[PythonBatch]:
         self._check()
         run = self._run
@@ -205,6 +210,7 @@ class Run:
     done: int
     order: Any = None
     share: Any = None
+    batch_size: int = 0
     is_begun: bool = False
     taken: int = 0   # batches that workers have started
     handed: int = 0  # batches that next() has returned
@@ -217,6 +223,7 @@ class Run:
     def __post_init__(self) -> None:
         options = self.options
         self.order = options.order
+        self.batch_size = options.batch_size
         self.share = native.Share(self.order.size, self.done, options.rank, options.world_size,
                                   options.batch_size, options.tail)
 
@@ -230,7 +237,7 @@ class Run:
 
     def is_same_as(self, other: "Run") -> bool:
         return (self.order is other.order and self.epoch == other.epoch
-                and self.done == other.done)
+                and self.done == other.done and self.batch_size == other.batch_size)
 
     @property
     def batch_count(self) -> int:

@@ -261,6 +261,21 @@ class DataLoader:
         if self._pass is not None:
             self._pass.is_over = True
 
+    def set_batch_size(self, batch_size: int) -> None:
+        """Changes the batch size from the next batch on, also in the middle of a pass: every sample
+        still comes once in the epoch. With several ranks, every rank must change it after the same
+        batch. Batches that were prefetched are made again; `loader.batch.index` counts batches of the
+        new size. A state does not contain the size."""
+        batch_size = positive("batch_size", batch_size)
+        if batch_size == self.batch_size:
+            return
+        is_between = self._pass is None or self._pass.is_over
+        state = None if is_between and not self._is_resumed else self._loader.state()
+        self._loader.set_batch_size(batch_size)
+        self.batch_size = batch_size
+        if state is not None:
+            self._loader.restore(state)
+
     @property
     def epoch(self) -> int:
         """The epoch of the current pass, or of the next one."""

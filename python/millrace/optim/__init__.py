@@ -12,8 +12,12 @@ try:
 except ImportError as error:
     raise ImportError("millrace.optim needs PyTorch: install torch 1.13 or newer") from error
 
+from millrace.optim.accumulate import Accumulation
+from millrace.optim.batch import AdaptiveBatch, milestones, polynomial
+from millrace.optim.compression import GradientCompression
 from millrace.optim.groups import parameter_groups
 from millrace.optim.lars import LARS
 from millrace.optim.schedule import WarmupPolynomial, scaled_rate
 
-__all__ = ["LARS", "WarmupPolynomial", "parameter_groups", "scaled_rate"]
+__all__ = ["LARS", "Accumulation", "AdaptiveBatch", "GradientCompression", "WarmupPolynomial",
+           "milestones", "parameter_groups", "polynomial", "scaled_rate"]

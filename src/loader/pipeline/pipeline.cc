@@ -31,6 +31,16 @@ bool is_tuned(const TunerOptions& options) {
 
 }  // namespace
 
+Stats& Stats::operator+=(const Stats& later) {
+  lanes += later.lanes;
+  waited += later.waited;
+  blocked += later.blocked;
+  buffers_allocated += later.buffers_allocated;
+  setting = later.setting;
+  reads = later.reads;
+  return *this;
+}
+
 struct Pipeline::Core {
   explicit Core(Options made_of, const TunerSetting& setting)
       : options(std::move(made_of)),

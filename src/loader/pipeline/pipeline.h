@@ -44,6 +44,9 @@ struct Stats {
   TunerSetting setting;
   uint64_t buffers_allocated = 0;
   ReadStats reads;
+
+  // Sums what is counted. The setting and how samples are read are the other's, which is later.
+  Stats& operator+=(const Stats& later);
 };
 
 class Pipeline {

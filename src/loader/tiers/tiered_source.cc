@@ -144,6 +144,11 @@ void TieredSource::follow(std::shared_ptr<const order::Order> order) {
   options_.order = std::move(order);
 }
 
+void TieredSource::set_batch_size(uint64_t batch_size) {
+  const std::lock_guard lock(mutex_);
+  options_.batch_size = batch_size;
+}
+
 void TieredSource::start_epoch(Epoch epoch, uint64_t done) const {
   if (position_count() == 0) return;
   options_.source->start_epoch(epoch, done);

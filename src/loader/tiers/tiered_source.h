@@ -99,6 +99,8 @@ class TieredSource final : public data::SampleSource {
   bool can_read_ahead() const override { return options_.source->can_read_ahead(); }
   // Uses this order from the next start_epoch() on. REQUIRES: as many samples and positions
   void follow(std::shared_ptr<const order::Order> order);
+  // From the next start_epoch() on. REQUIRES: batch_size > 0
+  void set_batch_size(uint64_t batch_size);
   uint64_t group_count() const override { return options_.source->group_count(); }
   data::SampleId group_begin(uint64_t group) const override {
     return options_.source->group_begin(group);
