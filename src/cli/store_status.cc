@@ -36,6 +36,12 @@ struct ShownNode {
   uint64_t file_count = 0;  // of the whole pack
   uint64_t content_bytes = 0;
   std::vector<store::WrittenFile> written;
+  std::vector<store::RemoteFile> remote;  // what others created, and did not save yet
+
+  // The node that has the only bytes of a file does not answer.
+  bool is_lost(const store::RemoteFile& file) const {
+    return file.rank >= peers.size() || !peers[file.rank].counters;
+  }
 };
 
 std::vector<ShownPeer> shown_peers(store::Peers& peers) {
@@ -64,7 +70,8 @@ Result<ShownNode> shown_node(NodeStatus node) {
   RETURN_IF_ERROR(file.read_exactly_at(0, std::as_writable_bytes(std::span(&header, 1))));
   shown.file_count = header.file_count;
   shown.content_bytes = header.content_bytes;
-  ASSIGN_OR_RETURN(shown.written, store::list_written(node.path, shown.settings.save));
+  ASSIGN_OR_RETURN(shown.written, store::list_written(node.path));
+  ASSIGN_OR_RETURN(shown.remote, store::list_remote(node.path));
   shown.node = std::move(node);
   return shown;
 }
@@ -103,6 +110,21 @@ std::string written_text(const ShownNode& shown) {
   return out;
 }
 
+// "3 files of other nodes: 1 LOST", and which.
+std::string remote_text(const ShownNode& shown) {
+  std::string list;
+  size_t lost = 0;
+  for (const store::RemoteFile& file : shown.remote) {
+    if (!shown.is_lost(file) || ++lost > kLocalShown) continue;
+    list += fmt::format("\n            LOST      {}, {}, on {}", printable(file.path),
+                        format_bytes(file.size_bytes),
+                        file.rank < shown.peers.size() ? shown.peers[file.rank].name : "no node");
+  }
+  return fmt::format("{} of other nodes that {} not DURABLE, {} LOST{}",
+                     counted(shown.remote.size(), "file", "files"),
+                     shown.remote.size() == 1 ? "is" : "are", format_exact(lost), list);
+}
+
 std::string status_text(const ShownNode& shown) {
   const wire::StoreState& state = shown.node.state;
   const wire::StoreCounters& counters = state.counters;
@@ -124,6 +146,7 @@ std::string status_text(const ShownNode& shown) {
       fmt::format("{}, {} from the origin, {}", format_exact(counters.opens),
                   format_exact(counters.fallbacks), counted(counters.errors, "error", "errors")));
   if (!shown.written.empty()) row("created", written_text(shown));
+  if (!shown.remote.empty()) row("elsewhere", remote_text(shown));
   for (const ShownPeer& peer : shown.peers) {
     row(&peer == shown.peers.data() ? "nodes" : "", peer_text(peer));
   }
@@ -172,6 +195,17 @@ void write_status(JsonWriter& json, const ShownNode& shown) {
     json.field("path", file.path);
     json.field("bytes", file.version.size_bytes);
     json.field("state", store::name_of(file.state));
+    json.end_object();
+  }
+  json.end_list();
+  json.key("elsewhere");
+  json.begin_list();
+  for (const store::RemoteFile& file : shown.remote) {
+    json.begin_object(JsonLayout::kOneLine);
+    json.field("path", file.path);
+    json.field("bytes", file.size_bytes);
+    json.field("rank", file.rank);
+    json.field("state", shown.is_lost(file) ? "LOST" : "LOCAL");
     json.end_object();
   }
   json.end_list();

@@ -136,8 +136,7 @@ bool keep_written(const fs::path& node, const Report& report) {
     if (report) report(line);
   };
   const fs::path folder = node.parent_path() / fmt::format("rescued-{}", node.filename().string());
-  const auto settings = read_service_settings(node);
-  const auto files = rescue_written(node, settings.ok() ? settings->save : "", folder);
+  const auto files = rescue_written(node, folder);
   if (!files.ok()) {
     tell(fmt::format("{}: files that a job created may not be saved, and stay there: {}",
                      printable(node.string()), files.error().message()));
@@ -164,7 +163,8 @@ Result<NodeFolder> NodeFolder::create(const fs::path& local, const Report& repor
     auto lock = make_locked(path);
     if (!lock) continue;
     NodeFolder made(path, *std::move(lock));
-    for (const char* name : {wire::kStoreTreeDirectory, wire::kStoreMakingDirectory}) {
+    for (const char* name :
+         {wire::kStoreTreeDirectory, wire::kStoreMakingDirectory, wire::kStoreFetchedDirectory}) {
       RETURN_IF_ERROR(make_directories(path / name));
     }
     return made;

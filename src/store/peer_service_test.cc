@@ -15,6 +15,7 @@
 #include "store/packer.h"
 #include "store/service.h"
 #include "store/service_client.h"
+#include "wire/store_name.h"
 
 namespace millrace::store {
 namespace {
@@ -143,6 +144,41 @@ class PeerServices : public testing::Test {
     }
   }
 
+  // As a program of this node does it.
+  void create(Service& service, const std::string& name, const std::string& bytes) {
+    ASSERT_EQ(ask(service, wire::kRootEntry, wire::StoreRequestKind::kWatch), 0);
+    const fs::path temporary = service.node() / "tree" / "being-written";
+    std::ofstream(temporary, std::ios::binary) << bytes;
+    fs::rename(temporary, service.node() / "tree" / name);
+  }
+
+  int ask(Service& service, uint64_t entry, wire::StoreRequestKind kind) {
+    const auto client = ServiceClient::connect(service.node());
+    if (!client.ok() || !client->ask(1, entry, kind).ok()) return -1;
+    const auto reply = client->next(kPeerPatience);
+    return reply.ok() ? reply->os_error : -1;
+  }
+
+  static bool is_name(const Service& service, const std::string& name) {
+    return fs::exists(fs::symlink_status(service.node() / "tree" / name));
+  }
+
+  // What a name without bytes says; it is waited for.
+  wire::RemoteName remote(const Service& service, const std::string& name) {
+    wire::RemoteName found;
+    std::error_code error;
+    for (const fs::path link = service.node() / "tree" / name;
+         !wire::parse_remote_target(fs::read_symlink(link, error).native(), found);) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return found;
+  }
+
+  std::string text_on(const Service& service, const std::string& name) {
+    const auto text = read_file((service.node() / "tree" / name).string());
+    return text.ok() ? *text : text.error().message();
+  }
+
   std::unique_ptr<TemporaryDirectory> directory_;
   fs::path top_;
   std::map<std::string, std::string> files_;
@@ -209,6 +245,67 @@ TEST_F(PeerServices, KilledInTheMiddleOfReadsNothingIsWrong) {
   expect_all_files_on(*services_[0]);
   expect_all_files_on(*services_[1]);
   ends.join();
+}
+
+TEST_F(PeerServices, ANewFileIsSeenOnAllNodesAndItsBytesComeWhenTheyAreAskedFor) {
+  pack(2);
+  start(3, 1);
+  const std::string bytes = peer_noise(1, (3 << 20) + 5);
+  create(*services_[0], "new", bytes);
+  for (uint32_t i = 1; i < 3; ++i) {
+    const wire::RemoteName name = remote(*services_[i], "new");
+    EXPECT_EQ(name.rank, 0u);
+    EXPECT_EQ(name.size_bytes, bytes.size());
+    EXPECT_NE(text_on(*services_[i], "new"), bytes);  // for the kernel, there is nothing
+    ASSERT_EQ(ask(*services_[i], name.id, wire::StoreRequestKind::kFetch), 0);
+    EXPECT_TRUE(text_on(*services_[i], "new") == bytes);
+    EXPECT_EQ(ask(*services_[i], name.id, wire::StoreRequestKind::kFetch), 0);
+  }
+  create(*services_[0], "new", "");
+  const wire::RemoteName empty = remote(*services_[1], "new");
+  EXPECT_EQ(ask(*services_[1], empty.id - 1, wire::StoreRequestKind::kFetch), ESTALE);
+  ASSERT_EQ(ask(*services_[1], empty.id, wire::StoreRequestKind::kFetch), 0);
+  EXPECT_EQ(text_on(*services_[1], "new"), "");
+  EXPECT_TRUE(lines_.empty()) << lines_[0];
+}
+
+TEST_F(PeerServices, RenamingAndRemovingANewFileReachesAllNodes) {
+  pack(2);
+  start(2, 1);
+  create(*services_[0], "new", "text");
+  const wire::RemoteName name = remote(*services_[1], "new");
+  ASSERT_EQ(ask(*services_[1], name.id, wire::StoreRequestKind::kFetch), 0);
+  fs::create_directory(services_[0]->node() / "tree/d");
+  fs::rename(services_[0]->node() / "tree/new", services_[0]->node() / "tree/d/moved");
+  while (is_name(*services_[1], "new")) std::this_thread::yield();
+  EXPECT_EQ(text_on(*services_[1], "d/moved"), "text");
+  fs::remove(services_[0]->node() / "tree/d/moved");
+  while (is_name(*services_[1], "d")) std::this_thread::yield();
+  EXPECT_EQ(ask(*services_[1], name.id, wire::StoreRequestKind::kFetch), ESTALE);
+}
+
+TEST_F(PeerServices, OfTwoFilesWithOneNameTheLaterOneCountsEverywhere) {
+  pack(2);
+  start(2, 1);
+  create(*services_[1], "same", "later");
+  const wire::RemoteName first = remote(*services_[0], "same");
+  const fs::path old = services_[0]->node() / "making/old";
+  std::ofstream(old) << "earlier";
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  fs::rename(old, services_[0]->node() / "tree/same");
+  const wire::RemoteName second = remote(*services_[0], "same");
+  EXPECT_GT(second.id, first.id);
+  EXPECT_EQ(text_on(*services_[1], "same"), "later");
+}
+
+TEST_F(PeerServices, ANewFileThatIsLostWithItsNodeIsAnErrorThatNamesBoth) {
+  pack(2);
+  start(2, 1);
+  create(*services_[1], "new", "text");
+  const wire::RemoteName name = remote(*services_[0], "new");
+  services_[1].reset();
+  EXPECT_EQ(ask(*services_[0], name.id, wire::StoreRequestKind::kFetch), EIO);
+  EXPECT_THAT(lines_, Contains(HasSubstr("new: its 4 B are only on node2 (rank 1) and cannot be")));
 }
 
 TEST_F(PeerServices, CopiesOwnPartitionsToTheNodesStorage) {

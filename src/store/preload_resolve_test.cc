@@ -9,6 +9,7 @@
 #include "store/catalogue.h"
 #include "store/preload/resolve.h"
 #include "store/tree.h"
+#include "wire/store_name.h"
 
 namespace millrace::store {
 namespace {
@@ -170,6 +171,65 @@ TEST_F(ResolveTest, OnlyWholeComponentsAreBelowTheRoot) {
   EXPECT_NE(below_root("/data/set", "/data/set").data(), nullptr);
   EXPECT_EQ(below_root("/data/set", "/data/settle").data(), nullptr);
   EXPECT_EQ(below_root("/data/set", "/data").data(), nullptr);
+}
+
+// A file of another node, whose bytes come with the first call of fetch.
+TEST_F(ResolveTest, AFileOfAnotherNodeIsFetchedUnlessOnlyItsAttributesAreWanted) {
+  static int fetch_count;
+  static int fetch_error;
+  fetch_count = 0;
+  fetch_error = 0;
+  const WrittenNames written{
+      .tree = "/node/tree",
+      .read_link = [](std::string_view relative, char* out, size_t room) -> long {
+        if (relative != "new") return -ENOENT;
+        const std::string target = fetch_count > 0 && fetch_error == 0
+                                       ? "/./node/fetched/7"
+                                       : "/dev/null/millrace-store/1/7/10/644/5";
+        EXPECT_LT(target.size(), room);
+        return static_cast<long>(target.copy(out, room));
+      },
+      .fetch =
+          [](std::string_view relative, std::string_view target) {
+            EXPECT_EQ(relative, "new");
+            EXPECT_EQ(target, "/dev/null/millrace-store/1/7/10/644/5");
+            ++fetch_count;
+            return fetch_error;
+          }};
+  const auto find = [&](Last last) {
+    return walk_path({view_, "/data/set", written}, wire::kRootEntry, "new", last, *walk_);
+  };
+  for (const Last last : {Last::kLook, Last::kKeepLink}) {
+    const Place place = find(last);
+    EXPECT_TRUE(place.is_written);
+    EXPECT_STREQ(place.path, "/node/tree/new");
+  }
+  EXPECT_EQ(fetch_count, 0);
+  EXPECT_STREQ(find(Last::kFollow).path, "/./node/fetched/7");
+  EXPECT_STREQ(find(Last::kLook).path, "/node/tree/new");
+  EXPECT_EQ(fetch_count, 1);
+  fetch_error = EIO;
+  EXPECT_EQ(find(Last::kFollow).error, EIO);
+  fetch_error = ESTALE;  // and it stays so
+  EXPECT_EQ(find(Last::kFollow).error, EIO);
+}
+
+TEST(RemoteTarget, IsReadBackAndEverythingElseIsRefused) {
+  wire::RemoteName name;
+  ASSERT_TRUE(wire::parse_remote_target("/dev/null/millrace-store/3/18/5/640/-7", name));
+  EXPECT_EQ(name.rank, 3u);
+  EXPECT_EQ(name.id, 18u);
+  EXPECT_EQ(name.size_bytes, 5u);
+  EXPECT_EQ(name.mode, 0640u);
+  EXPECT_EQ(name.mtime_ns, -7);
+  for (const char* wrong :
+       {"", "/dev/null", "/dev/null/millrace-store/", "1/2/3/4/5",
+        "/dev/null/millrace-store/1/2/3/644", "/dev/null/millrace-store/1/2/3/8/5",
+        "/dev/null/millrace-store/1/2/3/4/5/", "/dev/null/millrace-store//2/3/4/5",
+        "/dev/null/millrace-store/1/2/99999999999999999999/4/5",
+        "/dev/null/millrace-store/1/2/3/4/--5"}) {
+    EXPECT_FALSE(wire::parse_remote_target(wrong, name)) << wrong;
+  }
 }
 
 }  // namespace

@@ -89,7 +89,8 @@ int receive(int fd, StoreRequest& request) {
                         (request.kind == wire::StoreRequestKind::kMaterialise ||
                          request.kind == wire::StoreRequestKind::kWatch ||
                          request.kind == wire::StoreRequestKind::kFlush ||
-                         request.kind == wire::StoreRequestKind::kPlace);
+                         request.kind == wire::StoreRequestKind::kPlace ||
+                         request.kind == wire::StoreRequestKind::kFetch);
   return is_known ? 1 : -1;
 }
 
@@ -137,13 +138,7 @@ Status Service::prepare(std::optional<PeersOptions> peers) {
                                .capacity_bytes = options_.capacity_bytes - reserved,
                                .on_made = note_made,
                                .on_problem = [this](const Error& e) { report(e.message()); }}));
-  ASSIGN_OR_RETURN(
-      written_,
-      Written::start(catalogue(), {.node = node(),
-                                   .save = options_.save,
-                                   .log = [this](const std::string& line) { report(line); },
-                                   .on_saved = [this](const std::string& path,
-                                                      bool exists) { tell_saved(path, exists); }}));
+  RETURN_IF_ERROR(start_written());
   if (options_.is_fast) RETURN_IF_ERROR(make_arena());
   RETURN_IF_ERROR(publish_settings());
   RETURN_IF_ERROR(listen());
@@ -152,6 +147,27 @@ Status Service::prepare(std::optional<PeersOptions> peers) {
   if (held_ != nullptr) RETURN_IF_ERROR(held_->start());
   if (peers_ != nullptr) RETURN_IF_ERROR(peers_->start());
   return start_threads();
+}
+
+Status Service::start_written() {
+  WrittenOptions options{.node = node(),
+                         .save = options_.save,
+                         .log = [this](const std::string& line) { report(line); }};
+  if (peers_ != nullptr) {
+    options.tell = [this](const NameNews& news) { tell_peers(news); };
+    remote_ = std::make_unique<RemoteNames>(
+        catalogue(), *peers_,
+        RemoteNamesOptions{
+            .node = node(),
+            .save = options_.save,
+            .watch = [this](uint32_t entry) { written_->watch(entry); },
+            .tell_again = [this](const std::string& path) { written_->tell_again(path); },
+            .reserve = [this](uint64_t bytes) { return tree_->reserve(bytes); },
+            .release = [this](uint64_t bytes) { tree_->release(bytes); },
+            .log = [this](const std::string& line) { report(line); }});
+  }
+  ASSIGN_OR_RETURN(written_, Written::start(catalogue(), std::move(options)));
+  return {};
 }
 
 // The catalogue has been checked when it was opened. The copy is on local storage, and does not
@@ -232,8 +248,11 @@ void Service::open_peers(PeersOptions peers) {
   peers_->serve(wire::PeerKind::kStatus, [this](Rank, ByteView) {
     return PeerAnswer{.bytes = std::string(text_of(folder_.state_bytes())), .view = {}};
   });
-  peers_->serve(wire::PeerKind::kSaved,
-                [this](Rank, ByteView question) { return show_saved(question); });
+  peers_->serve(wire::PeerKind::kName,
+                [this](Rank from, ByteView question) { return note_name(from, question); });
+  peers_->serve(wire::PeerKind::kReadName, [this](Rank, ByteView question) {
+    return answer_read_name(node() / wire::kStoreTreeDirectory, catalogue(), question);
+  });
   peers_->serve(wire::PeerKind::kFlush,
                 [this](Rank, ByteView question) { return answer_flush(question); });
   for (uint32_t i = 0; i < placement_->replica_count(); ++i) {
@@ -352,20 +371,19 @@ Status Service::start_threads() {
 
 Service::~Service() { finish(); }
 
-// A peer that does not hear it is lost, which is logged; it finds the file where it was saved.
-void Service::tell_saved(const std::string& path, bool exists) {
-  if (peers_ == nullptr || is_ending_) return;
-  const std::string question = (exists ? "+" : "-") + path;
-  static_cast<void>(peers_->tell_all(wire::PeerKind::kSaved, bytes_of(question)));
+// A peer that does not hear it is lost, which is logged.
+void Service::tell_peers(const NameNews& news) {
+  if (is_ending_) return;
+  static_cast<void>(peers_->tell_all(wire::PeerKind::kName, bytes_of(name_question(news))));
 }
 
-Result<PeerAnswer> Service::show_saved(ByteView question) {
-  const std::string_view text = text_of(question);
-  if (text.empty()) return fail(Errc::kCorrupt, "the name of a saved file is missing");
+Result<PeerAnswer> Service::note_name(Rank from, ByteView question) {
+  ASSIGN_OR_RETURN(const NameNews news, parse_name_question(question));
   const std::lock_guard lock(peers_mutex_);
   if (written_ == nullptr) return PeerAnswer();
-  RETURN_IF_ERROR(written_->show(std::string(text.substr(1)), text[0] == '+'));
+  // Before the name appears: clients do not look for names otherwise.
   add_to_counter(folder_.written(), 1);
+  RETURN_IF_ERROR(remote_->note(from, news));
   return PeerAnswer();
 }
 
@@ -408,7 +426,7 @@ bool Service::save_written() {
   const auto tell = [&](const std::string& line) {
     if (options_.log) options_.log(line);  // not counted: all of them matter
   };
-  auto files = list_written(node(), options_.save);
+  auto files = list_written(node());
   const bool is_saved =
       files.ok() && std::all_of(files->begin(), files->end(), [](const WrittenFile& file) {
         return file.state == WrittenState::kDurable;
@@ -494,6 +512,13 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
         arena_->place(request.entry, codec, answer);
       }
       return;
+    case wire::StoreRequestKind::kFetch:
+      if (remote_ == nullptr) {
+        answer(EINVAL);
+      } else {
+        remote_->fetch(request.entry, answer);
+      }
+      return;
   }
 }
 
@@ -505,6 +530,9 @@ void Service::drop(Connection& connection) {
 }
 
 void Service::reply(Connection& connection, const StoreRequest& request, int os_error) {
+  if (request.kind == wire::StoreRequestKind::kFetch && os_error == EIO) {
+    add_to_counter(folder_.counters().errors, 1);
+  }
   if (request.kind == wire::StoreRequestKind::kMaterialise) {
     if (os_error == ENOSPC) note_refusal();
     if (os_error == EIO) add_to_counter(folder_.counters().errors, 1);

@@ -8,9 +8,10 @@
 // (placement.h), and asks the others for the rest. One that is lost is replaced by a replica, the
 // pack, or the origin; the others go on.
 //
-// Files that programs create below the root are brought to the shared file system (written.h). The
-// destructor waits for that, moves what could not be saved to a folder that it names, and removes
-// the rest. If the process is killed, the next service of the user does.
+// Files that programs create below the root are seen on all nodes when they are closed
+// (remote_names.h), and brought to the shared file system (written.h). The destructor waits for
+// that, moves what could not be saved to a folder that it names, and removes the rest. If the
+// process is killed, the next service of the user does.
 #pragma once
 
 #include <atomic>
@@ -34,6 +35,7 @@
 #include "store/pack.h"
 #include "store/peers.h"
 #include "store/placement.h"
+#include "store/remote_names.h"
 #include "store/written.h"
 #include "wire/store_message.h"
 
@@ -123,8 +125,9 @@ class Service {
   void report(const std::string& line);
   void note_refusal();
   bool save_written();
-  void tell_saved(const std::string& path, bool exists);
-  Result<PeerAnswer> show_saved(ByteView question);
+  Status start_written();
+  void tell_peers(const NameNews& news);
+  Result<PeerAnswer> note_name(Rank from, ByteView question);
   Result<PeerAnswer> answer_flush(ByteView question);
 
   ServiceOptions options_;
@@ -136,6 +139,7 @@ class Service {
   MemberSources sources_;
   std::unique_ptr<NodeTree> tree_;
   std::unique_ptr<Written> written_;
+  std::unique_ptr<RemoteNames> remote_;                        // on several nodes
   std::atomic<bool> is_ending_ = false;                        // peers are not told any more
   std::mutex peers_mutex_;                                     // for what peers ask about written_
   wire::FlushProgress flush_ = wire::FlushProgress::kDurable;  // guarded by peers_mutex_

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -33,15 +32,6 @@ bool is_general(const Error& error) {
   return error.code() == Errc::kExhausted || error.code() == Errc::kIo;
 }
 
-// A lease for reading is refused while anyone has the file open for writing. It is given back at
-// once. SIGURG, which is ignored, instead of SIGIO, which would end us if a writer comes meanwhile.
-bool has_writers(const File& file) {
-  ::fcntl(file.fd(), F_SETSIG, SIGURG);
-  if (::fcntl(file.fd(), F_SETLEASE, F_RDLCK) != 0) return errno == EAGAIN;
-  ::fcntl(file.fd(), F_SETLEASE, F_UNLCK);
-  return false;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Written>> Written::start(const Catalogue& catalogue,
@@ -50,15 +40,36 @@ Result<std::unique_ptr<Written>> Written::start(const Catalogue& catalogue,
                    TreeWatch::create(catalogue, options.node / wire::kStoreTreeDirectory));
   std::unique_ptr<Written> made(new Written(catalogue, std::move(options), std::move(watch)));
   made->waker_ = File(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!made->waker_.is_open()) return fail_os(errno, "cannot create an eventfd");
-  ASSIGN_OR_RETURN(made->thread_, start_thread("store written", [w = made.get()] { w->work(); }));
+  made->changed_ = File(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made->waker_.is_open() || !made->changed_.is_open()) {
+    return fail_os(errno, "cannot create an eventfd");
+  }
+  RETURN_IF_ERROR(made->start_threads());
   return made;
+}
+
+Status Written::start_threads() {
+  const auto list_paths = [this] {
+    std::vector<std::string> paths;
+    for (WrittenFile& file : list({})) paths.push_back(std::move(file.path));
+    return paths;
+  };
+  if (options_.tell) {
+    ASSIGN_OR_RETURN(announcer_, Announcer::start({.tree = in_tree(""),
+                                                   .changes_fd = watch_->fd(),
+                                                   .take_changes = [this] { collect_changes(); },
+                                                   .list = list_paths,
+                                                   .tell = options_.tell}));
+  }
+  ASSIGN_OR_RETURN(thread_, start_thread("store written", [this] { work(); }));
+  return {};
 }
 
 Written::~Written() {
   is_stopping_ = true;
   ::eventfd_write(waker_.fd(), 1);
   if (thread_.joinable()) thread_.join();
+  announcer_.reset();
 }
 
 fs::path Written::in_tree(const std::string& path) const {
@@ -113,23 +124,51 @@ void Written::work() {
     }
   }
   for (const Step& step : steps_) {
-    if (step.done) step.done(ECANCELED);
+    if (step.done) answer(step.done, ECANCELED);
+  }
+}
+
+// After all that the other nodes must hear first.
+void Written::answer(const FlushCallback& done, int os_error) {
+  if (announcer_ == nullptr) {
+    done(os_error);
+  } else {
+    announcer_->call([done, os_error] { done(os_error); });
   }
 }
 
 // Until something happens, or the time has passed.
 void Written::wait(int milliseconds) const {
   pollfd events[] = {{.fd = watch_->fd(), .events = POLLIN, .revents = 0},
+                     {.fd = changed_.fd(), .events = POLLIN, .revents = 0},
                      {.fd = waker_.fd(), .events = POLLIN, .revents = 0}};
   // While we pause, changes of files are no reason to try again.
   const bool is_pause = milliseconds >= 0;
-  ::poll(is_pause ? events + 1 : events, is_pause ? 1 : 2, milliseconds);
+  ::poll(is_pause ? events + 2 : events, is_pause ? 1 : 3, milliseconds);
   eventfd_t count = 0;
   ::eventfd_read(waker_.fd(), &count);
 }
 
-void Written::take_changes() {
+// For both threads, in one order.
+void Written::collect_changes() {
+  const std::lock_guard lock(changes_mutex_);
   for (TreeChange& change : watch_->take()) {
+    if (announcer_ != nullptr) announcer_->add(change);
+    changes_.push_back(std::move(change));
+  }
+  if (!changes_.empty()) ::eventfd_write(changed_.fd(), 1);
+}
+
+void Written::take_changes() {
+  collect_changes();
+  std::vector<TreeChange> changes;
+  {
+    const std::lock_guard lock(changes_mutex_);
+    changes.swap(changes_);
+    eventfd_t count = 0;
+    ::eventfd_read(changed_.fd(), &count);
+  }
+  for (TreeChange& change : changes) {
     if (options_.save.empty()) continue;
     if (change.kind == Kind::kLost) {
       add_all();
@@ -147,7 +186,7 @@ void Written::take_requests() {
   }
   if (requests.empty()) return;
   if (options_.save.empty()) {
-    for (const FlushCallback& done : requests) done(has_any_ ? EOPNOTSUPP : 0);
+    for (const FlushCallback& done : requests) answer(done, has_any_ ? EOPNOTSUPP : 0);
     return;
   }
   failed_.clear();
@@ -170,15 +209,11 @@ void Written::add(TreeChange change) {
 // Whatever is not as it was saved, in the order of its time.
 void Written::add_all() {
   WrittenLog log;
-  {
-    const std::lock_guard lock(mutex_);
-    log.directories = directories_;
-  }
   for (const auto& [path, saved] : saved_) {
     if (!saved.is_directory) log.durable.emplace(path, saved.version);
   }
   std::set<std::string> found;
-  for (const WrittenFile& file : list_written(options_.node, options_.save, catalogue_, log)) {
+  for (const WrittenFile& file : list(log)) {
     found.insert(file.path);
     if (file.state == WrittenState::kDurable) continue;
     forced_.insert(file.path);
@@ -187,6 +222,14 @@ void Written::add_all() {
   for (const auto& [path, version] : log.durable) {
     if (!found.contains(path)) add({.kind = Kind::kRemove, .path = path, .to = {}});
   }
+}
+
+std::vector<WrittenFile> Written::list(WrittenLog log) {
+  {
+    const std::lock_guard lock(mutex_);
+    log.directories = directories_;
+  }
+  return list_written(options_.node, catalogue_, log);
 }
 
 bool Written::is_current(const Step& step) const {
@@ -225,7 +268,7 @@ void Written::run_first() {
   const Step& step = steps_.front();
   if (step.done) {
     if (must_pass_on()) return;
-    step.done(failed_.empty() ? 0 : EIO);
+    answer(step.done, failed_.empty() ? 0 : EIO);
     finish_step();
     return;
   }
@@ -251,7 +294,7 @@ void Written::note_blocked(const Error& error) {
   if (++try_count_ >= kTriesMax) {
     for (Step& step : steps_) {
       if (!step.done) continue;
-      step.done(error.code() == Errc::kExhausted ? ENOSPC : EIO);
+      answer(step.done, error.code() == Errc::kExhausted ? ENOSPC : EIO);
       step.done = [](int) {};
     }
   }
@@ -316,7 +359,7 @@ Status Written::put_link(const std::string& path, const std::string& as,
                          const struct stat& status) {
   std::error_code error;
   const fs::path link = fs::read_symlink(in_tree(path), error);
-  if (error || link == in_save(path)) return {};  // replaced a moment ago, or not ours
+  if (error || is_shown(in_tree(path))) return {};  // replaced a moment ago, or not ours
   ASSIGN_OR_RETURN(DurableCopy copy,
                    DurableCopy::of_link(
                        link.string(),
@@ -366,40 +409,13 @@ void Written::note_saved(const std::string& path, Saved saved) {
       log_.append({.kind = LogKind::kDurable, .version = saved.version, .path = path});
   if (!status.ok()) report(status.error().message());
   saved_[path] = saved;
-  if (options_.on_saved) options_.on_saved(path, true);
+  if (announcer_ != nullptr) announcer_->add_saved(path, saved.version);
 }
 
 void Written::note_gone(const std::string& path) {
   const Status status = log_.append({.kind = LogKind::kGone, .version = {}, .path = path});
   if (!status.ok()) report(status.error().message());
-  if (options_.on_saved) options_.on_saved(path, false);
-}
-
-Status Written::show(const std::string& path, bool exists) {
-  if (!is_safe_path(path) || path.empty() || catalogue_.find(path) || options_.save.empty()) {
-    return fail(Errc::kInvalidArgument, "'{}' is not a name that a program can create",
-                printable(path));
-  }
-  const fs::path name = in_tree(path);
-  std::error_code error;
-  if (!exists) {
-    if (is_shown(options_.node / wire::kStoreTreeDirectory, path, options_.save)) {
-      fs::remove(name, error);
-    }
-    return {};
-  }
-  fs::create_directories(name.parent_path(), error);
-  if (error) return fail_os(error.value(), "cannot create it").within(printable(name.string()));
-  if (fs::is_regular_file(fs::symlink_status(name, error))) {
-    report(fmt::format("{} was created on several nodes; that of the last one counts",
-                       printable(path)));
-  }
-  const fs::path temporary =
-      options_.node / wire::kStoreMakingDirectory / fmt::format("shown-{}", shown_count_++);
-  fs::create_symlink(in_save(path), temporary, error);
-  if (!error) fs::rename(temporary, name, error);
-  if (error) return fail_os(error.value(), "cannot create it").within(printable(name.string()));
-  return {};
+  if (announcer_ != nullptr) announcer_->add_gone(path);
 }
 
 Status Written::move(const std::string& from, const std::string& to, uint64_t number) {

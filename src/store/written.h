@@ -25,6 +25,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "store/announcer.h"
 #include "store/catalogue.h"
 #include "store/durable_copy.h"
 #include "store/tree_watch.h"
@@ -37,13 +38,13 @@ struct WrittenOptions {
   std::filesystem::path save;  // a directory of the shared file system; empty: files stay local
   // Problems, one line each. Called by the thread of this object.
   std::function<void(const std::string& line)> log;
-  // A file is durable under this name, or was removed. Called by the thread of this object; may be
-  // empty.
-  std::function<void(const std::string& path, bool exists)> on_saved;
+  // What programs have created is told to other nodes (announcer.h). Called by a thread of this
+  // object, one at a time; empty: there are none.
+  std::function<void(const NameNews& news)> tell = {};
 };
 
 // How a flush ended: an errno value. 0: all is durable; EOPNOTSUPP: there is no directory to save
-// to.
+// to. The other nodes were told before.
 using FlushCallback = std::function<void(int os_error)>;
 
 class Written {
@@ -59,14 +60,15 @@ class Written {
   // A program will create names in this directory of the catalogue. Returns an errno value.
   int watch(uint64_t entry);
 
-  // Saves all that is there now. Calls `done` on the thread of this object.
+  // Saves all that is there now. Calls `done` on a thread of this object.
   void flush(FlushCallback done);
   // Waits for it.
   int flush();
 
-  // A program of another node has saved or removed a file: its name appears or disappears in our
-  // tree, as a link to where it was saved. Thread-safe.
-  Status show(const std::string& path, bool exists);
+  // Tells the other nodes again that a program of this one created the name. Thread-safe.
+  void tell_again(const std::string& path) {
+    if (announcer_ != nullptr) announcer_->add_again(path);
+  }
 
   bool has_any() const { return has_any_; }
 
@@ -91,12 +93,16 @@ class Written {
 
   std::filesystem::path in_tree(const std::string& path) const;
   std::filesystem::path in_save(const std::string& path) const { return options_.save / path; }
+  Status start_threads();
   void work();
   void wait(int milliseconds) const;
+  void collect_changes();
   void take_changes();
   void take_requests();
   void add(TreeChange change);
   void add_all();
+  std::vector<WrittenFile> list(WrittenLog log);
+  void answer(const FlushCallback& done, int os_error);
   bool is_current(const Step& step) const;
   void finish_step();
   bool must_pass_on();
@@ -122,14 +128,18 @@ class Written {
   WrittenLogFile log_;
   const std::string token_ = random_token();
   const std::unique_ptr<TreeWatch> watch_;
-  File waker_;  // an eventfd
+  File waker_;    // an eventfd: a flush, or the end
+  File changed_;  // an eventfd: changes_ has some
   std::atomic<bool> has_any_ = false;
   std::atomic<bool> is_stopping_ = false;
-  std::atomic<uint64_t> shown_count_ = 0;
 
   std::mutex mutex_;
   std::set<std::string> directories_;    // of the catalogue that are watched; guarded by mutex_
   std::vector<FlushCallback> requests_;  // guarded by mutex_
+
+  std::mutex changes_mutex_;         // also: who takes changes from the watch
+  std::vector<TreeChange> changes_;  // guarded by changes_mutex_
+  std::unique_ptr<Announcer> announcer_;
 
   // Of the thread alone.
   std::deque<Step> steps_;

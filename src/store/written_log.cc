@@ -10,6 +10,7 @@
 #include "base/phrases.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "wire/store_name.h"
 #include "wire/store_state.h"
 
 namespace millrace::store {
@@ -93,35 +94,19 @@ void apply_line(LogLine line, WrittenLog& log) {
   }
 }
 
-struct WrittenWalk {
-  fs::path tree;
-  fs::path save;
-  const Catalogue& catalogue;
-  const WrittenLog& log;
-};
-
 // What is in a directory and below it, without what is in the catalogue.
-void list_directory(const WrittenWalk& walk, const std::string& directory,
-                    std::vector<WrittenFile>& out) {
+template <typename Each>
+void walk_written(const fs::path& tree, const Catalogue& catalogue, const std::string& directory,
+                  const Each& each) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(walk.tree / directory, error)) {
+  for (const auto& entry : fs::directory_iterator(tree / directory, error)) {
     std::string path = directory.empty() ? entry.path().filename().string()
                                          : directory + '/' + entry.path().filename().string();
-    if (walk.catalogue.find(path)) continue;
+    if (catalogue.find(path)) continue;
     struct stat status{};
     if (::lstat(entry.path().c_str(), &status) != 0) continue;
-    if (S_ISDIR(status.st_mode)) list_directory(walk, path, out);
-    const bool is_link = S_ISLNK(status.st_mode);
-    if (!S_ISREG(status.st_mode) && !is_link) continue;
-    if (is_link && is_shown(walk.tree, path, walk.save)) continue;
-    WrittenFile file{.path = std::move(path), .version = FileVersion::of(status)};
-    const auto saved = walk.log.durable.find(file.path);
-    if (saved != walk.log.durable.end() && saved->second == file.version) {
-      file.state = WrittenState::kDurable;
-    } else if (walk.log.flushing == file.path) {
-      file.state = WrittenState::kFlushing;
-    }
-    out.push_back(std::move(file));
+    if (S_ISDIR(status.st_mode)) walk_written(tree, catalogue, path, each);
+    each(std::move(path), status);
   }
 }
 
@@ -195,34 +180,69 @@ std::string_view name_of(WrittenState state) {
                                             : "LOCAL";
 }
 
-bool is_shown(const fs::path& tree, const std::string& path, const fs::path& save) {
+bool is_shown(const fs::path& name) {
   std::error_code error;
-  const fs::path target = fs::read_symlink(tree / path, error);
-  return !error && !save.empty() && target == save / path;
+  const fs::path target = fs::read_symlink(name, error);
+  return !error && wire::is_shown_target(target.native());
 }
 
-std::vector<WrittenFile> list_written(const fs::path& node, const fs::path& save,
-                                      const Catalogue& catalogue, const WrittenLog& log) {
+std::vector<WrittenFile> list_written(const fs::path& node, const Catalogue& catalogue,
+                                      const WrittenLog& log) {
+  const fs::path tree = node / wire::kStoreTreeDirectory;
   std::vector<WrittenFile> files;
-  const WrittenWalk walk{
-      .tree = node / wire::kStoreTreeDirectory, .save = save, .catalogue = catalogue, .log = log};
-  for (const std::string& directory : log.directories) list_directory(walk, directory, files);
+  const auto add = [&](std::string path, const struct stat& status) {
+    const bool is_link = S_ISLNK(status.st_mode);
+    if ((!S_ISREG(status.st_mode) && !is_link) || (is_link && is_shown(tree / path))) return;
+    WrittenFile file{.path = std::move(path), .version = FileVersion::of(status)};
+    const auto saved = log.durable.find(file.path);
+    if (saved != log.durable.end() && saved->second == file.version) {
+      file.state = WrittenState::kDurable;
+    } else if (log.flushing == file.path) {
+      file.state = WrittenState::kFlushing;
+    }
+    files.push_back(std::move(file));
+  };
+  for (const std::string& directory : log.directories) {
+    walk_written(tree, catalogue, directory, add);
+  }
   std::stable_sort(files.begin(), files.end(), [](const WrittenFile& a, const WrittenFile& b) {
     return a.version.mtime_ns < b.version.mtime_ns;
   });
   return files;
 }
 
-Result<std::vector<WrittenFile>> list_written(const fs::path& node, const fs::path& save) {
+Result<std::vector<WrittenFile>> list_written(const fs::path& node) {
   ASSIGN_OR_RETURN(const WrittenLog log, read_written_log(node));
   if (log.directories.empty()) return std::vector<WrittenFile>{};
   ASSIGN_OR_RETURN(const Catalogue catalogue, Catalogue::open(node / wire::kStoreCatalogueFile));
-  return list_written(node, save, catalogue, log);
+  return list_written(node, catalogue, log);
 }
 
-Result<std::vector<WrittenFile>> rescue_written(const fs::path& node, const fs::path& save,
-                                                const fs::path& to) {
-  ASSIGN_OR_RETURN(std::vector<WrittenFile> files, list_written(node, save));
+Result<std::vector<RemoteFile>> list_remote(const fs::path& node) {
+  std::vector<RemoteFile> files;
+  ASSIGN_OR_RETURN(const WrittenLog log, read_written_log(node));
+  if (log.directories.empty()) return files;
+  ASSIGN_OR_RETURN(const Catalogue catalogue, Catalogue::open(node / wire::kStoreCatalogueFile));
+  const fs::path tree = node / wire::kStoreTreeDirectory;
+  const auto add = [&](std::string path, const struct stat& status) {
+    std::error_code error;
+    wire::RemoteName name;
+    if (!S_ISLNK(status.st_mode) ||
+        !wire::parse_remote_target(fs::read_symlink(tree / path, error).native(), name)) {
+      return;
+    }
+    files.push_back({.path = std::move(path), .rank = name.rank, .size_bytes = name.size_bytes});
+  };
+  for (const std::string& directory : log.directories) {
+    walk_written(tree, catalogue, directory, add);
+  }
+  std::sort(files.begin(), files.end(),
+            [](const RemoteFile& a, const RemoteFile& b) { return a.path < b.path; });
+  return files;
+}
+
+Result<std::vector<WrittenFile>> rescue_written(const fs::path& node, const fs::path& to) {
+  ASSIGN_OR_RETURN(std::vector<WrittenFile> files, list_written(node));
   std::erase_if(files, [](const WrittenFile& f) { return f.state == WrittenState::kDurable; });
   for (const WrittenFile& file : files) {
     const fs::path target = to / file.path;

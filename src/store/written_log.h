@@ -89,25 +89,30 @@ struct WrittenFile {
   WrittenState state = WrittenState::kLocal;
 };
 
-// Whether a name of the tree is a link to the same name in the directory `save`: a file that a
-// program of another node created.
-bool is_shown(const std::filesystem::path& tree, const std::string& path,
-              const std::filesystem::path& save);
+// Whether a name of the tree stands for a file of another node (wire/store_name.h).
+bool is_shown(const std::filesystem::path& name);
 
 // All that programs of this node created and that exists now, by time of change. Reads the
 // directories of the tree.
-std::vector<WrittenFile> list_written(const std::filesystem::path& node,
-                                      const std::filesystem::path& save, const Catalogue& catalogue,
+std::vector<WrittenFile> list_written(const std::filesystem::path& node, const Catalogue& catalogue,
                                       const WrittenLog& log);
 
 // The same for a node of any process.
-Result<std::vector<WrittenFile>> list_written(const std::filesystem::path& node,
-                                              const std::filesystem::path& save);
+Result<std::vector<WrittenFile>> list_written(const std::filesystem::path& node);
+
+// A file of another node whose bytes are there only.
+struct RemoteFile {
+  std::string path;  // relative to the root
+  uint32_t rank = 0;
+  uint64_t size_bytes = 0;
+};
+
+// All that are seen on this node, by path.
+Result<std::vector<RemoteFile>> list_remote(const std::filesystem::path& node);
 
 // Moves what is not durable to the directory `to`, which is on the same file system, with its
 // relative paths, and returns it. `to` is created if there is anything.
 Result<std::vector<WrittenFile>> rescue_written(const std::filesystem::path& node,
-                                                const std::filesystem::path& save,
                                                 const std::filesystem::path& to);
 
 // Lines for users: a path and a length each, at most 20.

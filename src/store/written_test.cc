@@ -110,7 +110,7 @@ class WrittenFiles : public testing::Test {
   // By path: its state.
   std::map<std::string, std::string> states() const {
     std::map<std::string, std::string> found;
-    const auto files = list_written(node_, save_);
+    const auto files = list_written(node_);
     EXPECT_TRUE(files.ok());
     for (const WrittenFile& file : *files) found[file.path] = name_of(file.state);
     return found;
@@ -240,7 +240,7 @@ TEST_F(WrittenFiles, WhatIsNotDurableIsRescued) {
   written_.reset();
   put_text(tree_ / "d/b", "two");
   const fs::path rescued = directory_->path() / "rescued";
-  const auto files = rescue_written(node_, save_, rescued);
+  const auto files = rescue_written(node_, rescued);
   ASSERT_TRUE(files.ok()) << files.error().message();
   ASSERT_EQ(files->size(), 1u);
   EXPECT_THAT(describe_written(*files), ElementsAre("d/b, 3 B"));
@@ -248,19 +248,23 @@ TEST_F(WrittenFiles, WhatIsNotDurableIsRescued) {
   EXPECT_FALSE(fs::exists(rescued / "a"));
 }
 
-TEST_F(WrittenFiles, FilesOfOtherNodesAreShownAndNotSavedAgain) {
+TEST_F(WrittenFiles, FilesOfOtherNodesAreNotSavedAgain) {
   start(save_);
   put_text(save_ / "d/theirs", "theirs");
-  ASSERT_TRUE(written_->show("d/theirs", true).ok());
+  fs::create_directories(tree_ / "d");
+  fs::create_symlink("/." + (save_ / "d/theirs").string(), tree_ / "d/theirs");
+  fs::create_symlink("/dev/null/millrace-store/2/7/1000/644/-5", tree_ / "d/there");
   EXPECT_EQ(text_of(tree_ / "d/theirs"), "theirs");
   EXPECT_THAT(states(), IsEmpty());
   EXPECT_EQ(written_->flush(), 0);
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(save_ / "d/theirs")));
-  ASSERT_TRUE(written_->show("d/theirs", false).ok());
-  EXPECT_FALSE(fs::exists(fs::symlink_status(tree_ / "d/theirs")));
-  for (const char* path : {"../x", "/x", "", "train/0"}) {
-    EXPECT_FALSE(written_->show(path, true).ok()) << path;
-  }
+  EXPECT_FALSE(fs::exists(fs::symlink_status(save_ / "d/there")));
+  const auto remote = list_remote(node_);
+  ASSERT_TRUE(remote.ok());
+  ASSERT_EQ(remote->size(), 1u);
+  EXPECT_EQ(remote->front().path, "d/there");
+  EXPECT_EQ(remote->front().rank, 2u);
+  EXPECT_EQ(remote->front().size_bytes, 1000u);
 }
 
 TEST_F(WrittenFiles, OnlyDirectoriesOfTheCatalogueAreWatched) {

@@ -28,8 +28,9 @@ enum class PeerKind : uint16_t {
   kEnd = 5,         // end the service
   kReadMember = 6,  // a PeerReadMember; the answer is packed bytes of a file
   kStatus = 7,      // answered with the StoreState
-  kSaved = 8,       // '+' or '-', and a path: that file is durable, or was removed
+  kName = 8,        // a PeerName and its paths: what a program of the asking node did
   kFlush = 9,       // 'B' begins a flush, 'Q' asks; the answer is a FlushProgress
+  kReadName = 10,   // a PeerReadName and a path; the answer is a PeerNamePiece and bytes
 };
 
 // How a flush stands on the node that is asked.
@@ -81,5 +82,41 @@ struct PeerReadMember {
   uint64_t size_bytes;  // at most kPeerMessageBytes
 };
 static_assert(sizeof(PeerReadMember) == 32);
+
+enum class PeerNameChange : uint32_t {
+  kPut = 1,      // a file was closed; its bytes are on the asking node
+  kRemoved = 2,  // the name is gone, with all that was below it
+  kMoved = 3,    // to the second path, with all that was below it
+  kSaved = 4,    // this version of the file is durable
+};
+
+// What happened to a name below the root that a program of the asking node created.
+struct PeerName {
+  PeerNameChange change;
+  uint32_t mode;        // of kPut
+  uint64_t size_bytes;  // of kPut and kSaved, as the time
+  int64_t mtime_ns;
+  uint32_t path_bytes;  // both paths follow, relative to the root
+  uint32_t to_bytes;    // of kMoved; else 0
+};
+static_assert(sizeof(PeerName) == 32);
+
+// The path of a file that a program of the asked node created follows.
+struct PeerReadName {
+  uint64_t offset_bytes;
+  uint64_t size_bytes;  // at most half of kPeerMessageBytes
+};
+static_assert(sizeof(PeerReadName) == 16);
+
+// Which version of the file the bytes that follow belong to, and their checksum. This part is
+// signed.
+struct PeerNamePiece {
+  uint64_t size_bytes;  // of the whole file
+  int64_t mtime_ns;
+  uint64_t inode;
+  uint32_t mode;
+  uint32_t crc32c;  // of the bytes that follow
+};
+static_assert(sizeof(PeerNamePiece) == 32);
 
 }  // namespace millrace::wire

@@ -23,10 +23,11 @@ inline constexpr char kStoreStateFile[] = "state";
 inline constexpr char kStoreSocketFile[] = "socket";
 inline constexpr char kStoreTreeDirectory[] = "tree";
 inline constexpr char kStoreMakingDirectory[] = "making";
-inline constexpr char kStorePacksDirectory[] = "packs";  // copies of the node's partitions
-inline constexpr char kStorePeersFile[] = "peers";       // the services of the job, and its key
-inline constexpr char kStoreWrittenFile[] = "written";   // the log of what programs created
-inline constexpr char kStoreArenaFile[] = "arena";       // kStoreFast: the bytes of files
+inline constexpr char kStorePacksDirectory[] = "packs";      // copies of the node's partitions
+inline constexpr char kStorePeersFile[] = "peers";           // the services of the job, and its key
+inline constexpr char kStoreWrittenFile[] = "written";       // the log of what programs created
+inline constexpr char kStoreFetchedDirectory[] = "fetched";  // copies of what others created
+inline constexpr char kStoreArenaFile[] = "arena";           // kStoreFast: the bytes of files
 inline constexpr char kStorePlacesFile[] = "places";  // kStoreFast: where they are, u64 per entry
 
 // Bits of `flags`.

@@ -1,6 +1,7 @@
 """The store on several hosts: files from the disks of other hosts under unmodified programs, and the failure of a service, a
 link or a host."""
 
+import hashlib
 import json
 import os
 import random
@@ -146,6 +147,153 @@ class StoreTest(unittest.TestCase):
             self.assertEqual((save / "out" / name).read_text(), f"{name}\n")
             self.assertFalse((save / "out" / name).is_symlink())
         self.assertEqual({path.name for path in (save / "out").iterdir()}, set(self.hosts.names))
+
+    def test_a_created_file_is_seen_on_all_hosts_before_it_is_saved(self):
+        save = self.folder / "save"
+        self.start_services("--save", str(save))
+        self.block(save)
+        self.on("node1", f"""
+import os
+os.makedirs("{ROOT}/out/deep")
+with open("{ROOT}/out/part.tmp", "wb") as file:
+    file.write(bytes(range(256)) * 20000 + b"end")
+os.chmod("{ROOT}/out/part.tmp", 0o640)
+os.utime("{ROOT}/out/part.tmp", ns=(5, 1700000000123456789))
+os.rename("{ROOT}/out/part.tmp", "{ROOT}/out/model.pt")
+open("{ROOT}/out/deep/empty", "w").close()
+open("{ROOT}/top", "w").write("top")
+""")
+        look = f"""
+import os, time, stat
+while not os.path.exists("{ROOT}/top"):
+    time.sleep(0.01)
+for found in (os.stat("{ROOT}/out/model.pt"), os.lstat("{ROOT}/out/model.pt")):
+    print(found.st_size, oct(found.st_mode), found.st_mtime_ns)
+print(sorted(os.listdir("{ROOT}/out")), os.path.islink("{ROOT}/top"), os.access("{ROOT}/top", os.R_OK))
+print(sorted((e.name, e.is_file(follow_symlinks=False)) for e in os.scandir("{ROOT}/out")))
+print(os.path.realpath("{ROOT}/top"), os.stat("{ROOT}/out/deep/empty").st_size)
+"""
+        wanted = ("5120003 0o100640 1700000000123456789\n" * 2 + "['deep', 'model.pt'] False True\n"
+                  + "[('deep', False), ('model.pt', True)]\n" + f"{ROOT}/top 0\n")
+        for name in ("node2", "node3"):
+            self.assertEqual(self.on(name, look), wanted, name)
+        # The bytes are on node1 only. A program without the library fails.
+        raw = self.hosts.run("node3", "cat", f"{self.node}/tree/out/model.pt")
+        self.assertNotEqual(raw.returncode, 0)
+        self.assertEqual(raw.stdout, "")
+        self.assertEqual([(f["path"], f["state"]) for f in self.status("node3")["elsewhere"]],
+                         [("out/deep/empty", "LOCAL"), ("out/model.pt", "LOCAL"), ("top", "LOCAL")])
+        tools = self.hosts.run("node2", *self.client(), "sh", "-ec", f"""
+cp -rp {ROOT}/out /tmp/out; md5sum < /tmp/out/model.pt; stat -c '%s %a %Y' /tmp/out/model.pt
+tail -c 3 {ROOT}/out/model.pt; find {ROOT}/out -type f | sort; cat {ROOT}/top; rm -r /tmp/out""")
+        content = bytes(range(256)) * 20000 + b"end"
+        self.assertEqual(tools.stdout, f"{hashlib.md5(content).hexdigest()}  -\n5120003 640 1700000000\nend"
+                         f"{ROOT}/out/deep/empty\n{ROOT}/out/model.pt\ntop", tools.stderr)
+        self.unblock(save)
+
+    def test_what_happens_to_a_created_file_happens_on_all_hosts(self):
+        save = self.folder / "save"
+        self.start_services("--save", str(save))
+        self.block(save)
+        content = bytes(range(256)) * 20000
+        self.on("node1", f"""
+import os
+os.makedirs("{ROOT}/out/deep")
+open("{ROOT}/out/model.pt", "wb").write(bytes(range(256)) * 20000)
+open("{ROOT}/out/deep/empty", "w").close()
+open("{ROOT}/top", "w").write("top")
+""")
+        self.on("node2", f"""
+import os, time
+while not os.path.exists("{ROOT}/top"):
+    time.sleep(0.01)
+open("{ROOT}/out/model.pt", "rb").read()
+""")
+        self.on("node1", f"""
+import os
+os.rename("{ROOT}/out", "{ROOT}/final")
+open("{ROOT}/new", "w").write("the second")
+os.rename("{ROOT}/new", "{ROOT}/top")
+os.remove("{ROOT}/final/deep/empty")
+open("{ROOT}/last", "w").close()
+""")
+        look = f"""
+import os, time, hashlib
+while not os.path.exists("{ROOT}/last"):
+    time.sleep(0.01)
+print(open("{ROOT}/top").read(), os.path.exists("{ROOT}/out/model.pt"), os.path.exists("{ROOT}/new"),
+      os.path.exists("{ROOT}/final/deep/empty"),
+      hashlib.md5(open("{ROOT}/final/model.pt", "rb").read()).hexdigest())
+"""
+        wanted = f"the second False False False {hashlib.md5(content).hexdigest()}\n"
+        for name in ("node2", "node3"):
+            self.assertEqual(self.on(name, look), wanted, name)
+        # A file of another host can be replaced, and then belongs to this one.
+        self.on("node2", f'open("{ROOT}/top", "w").write("of node2")')
+        for name in ("node1", "node3"):
+            self.on(name, f"""
+import time
+while open("{ROOT}/top").read() != "of node2":
+    time.sleep(0.01)
+""")
+        self.unblock(save)
+        self.stop()
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0, self.text())
+        self.check_nothing_left()
+        self.assertEqual((save / "top").read_text(), "of node2")
+        self.assertEqual((save / "final" / "model.pt").read_bytes(), content)
+
+    def test_a_created_file_is_lost_with_its_host_unless_it_was_read(self):
+        save = self.folder / "save"
+        # What the next service there would rescue.
+        self.addCleanup(self.hosts.run, "node2", "sh", "-c", "rm -rf /dev/shm/millrace-store-0/*")
+        self.start_services("--save", str(save))
+        self.block(save)
+        self.on("node2", f'open("{ROOT}/mine", "w").write("of node2"); open("{ROOT}/other", "w").write("x")')
+        read = f"""
+import os, time
+while not os.path.exists("{ROOT}/other"):
+    time.sleep(0.01)
+print(open("{ROOT}/mine").read())
+"""
+        self.assertEqual(self.on("node1", read), "of node2\n")
+        self.on("node3", f"""
+import os, time
+while not os.path.exists("{ROOT}/other"):
+    time.sleep(0.01)
+""")
+        self.hosts.run("node2", "kill", "-9", self.service_pid("node2"))
+        self.assertEqual(self.on("node1", read), "of node2\n")
+        done = self.hosts.run("node3", *self.client(), "cat", f"{ROOT}/mine")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("Input/output error", done.stderr)
+        self.assertIn(f"{ROOT}/mine is not durable yet, and its bytes are only on the node of rank 1", done.stderr)
+        line = "node3: mine: its 8 B are only on node2 (rank 1) and cannot be fetched: "
+        cluster.wait_until(lambda: line in self.text(), "the log")
+        self.assertEqual([(f["path"], f["rank"], f["state"]) for f in self.status("node3")["elsewhere"]],
+                         [("mine", 1, "LOST"), ("other", 1, "LOST")])
+        status = self.hosts.run("node3", f"MILLRACE_STORE={self.node}", MILLRACE, "store", "status").stdout
+        self.assertIn("LOST      mine, 8 B, on node2 (rank 1)", status)
+        self.unblock(save)
+
+    def block(self, save: Path) -> None:
+        """Nothing can be saved any more."""
+        save.rename(f"{save}.away")
+        save.touch()
+
+    def unblock(self, save: Path) -> None:
+        save.unlink()
+        Path(f"{save}.away").rename(save)
+
+    def on(self, name: str, script: str) -> str:
+        """The output of a Python program on a host, in the store."""
+        done = self.hosts.run(name, *self.client(), "timeout", "120", "/usr/bin/python3", "-c", script)
+        self.assertEqual(done.returncode, 0, (done.stderr, self.text()))
+        return done.stdout
+
+    def status(self, name: str) -> dict:
+        done = self.hosts.run(name, f"MILLRACE_STORE={self.node}", MILLRACE, "store", "status", "--json")
+        return json.loads(done.stdout)["stores"][0]
 
     def test_the_exit_code_is_that_of_the_command(self):
         done = self.hosts.run(LOGIN, *self.store("run", "--", "sh", "-c", "exit 7"))

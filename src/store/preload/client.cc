@@ -16,6 +16,7 @@
 #include "store/preload/exec_environment.h"
 #include "store/preload/fast.h"
 #include "store/preload/text.h"
+#include "wire/store_name.h"
 
 namespace millrace::store {
 
@@ -27,6 +28,7 @@ namespace {
 constinit std::atomic<bool> warned_fallback{false};
 constinit std::atomic<bool> warned_failure{false};
 constinit std::atomic<bool> warned_local{false};
+constinit std::atomic<bool> warned_remote{false};
 constinit std::atomic<uint64_t> next_request{1};
 
 struct Message {
@@ -330,7 +332,7 @@ bool start_client() {
   return true;
 }
 
-int ask_for(uint32_t entry, wire::StoreRequestKind kind) {
+int ask_for(uint64_t entry, wire::StoreRequestKind kind) {
   const uint64_t begin = now_ns();
   if (begin < client.silent_until_ns.load(std::memory_order_relaxed)) return ETIMEDOUT;
   const uint64_t deadline_ns = uint64_t{client.deadline_ms} * 1'000'000u;
@@ -413,6 +415,30 @@ bool join_path(std::string_view directory, uint32_t entry, char* out, size_t roo
   return true;
 }
 
+namespace {
+
+// 0, ESTALE: the name has changed, or EIO.
+int fetch_remote(std::string_view relative, std::string_view target) {
+  wire::RemoteName name;
+  if (!wire::parse_remote_target(target, name)) return EIO;
+  const int saved_errno = errno;
+  const int error = ask_for(name.id, wire::StoreRequestKind::kFetch);
+  errno = saved_errno;
+  if (error == 0 || error == ESTALE) return error;
+  if (warned_remote.exchange(true)) return EIO;
+  const hook::Scratch<Message> message;
+  if (!message) return EIO;
+  Text text(message->text, sizeof(message->text));
+  text.add("millrace: the service of the store at ").add(client.node);
+  text.add(" ").add(reason(error)).add(": ").add(client.root).add("/").add(relative);
+  text.add(" is not durable yet, and its bytes are only on the node of rank ").add(name.rank);
+  text.add(". This is reported once; millrace store status lists what is lost\n");
+  say(message->text, text.size());
+  return EIO;
+}
+
+}  // namespace
+
 Catalogued Client::catalogued() const {
   const auto read_link = [](std::string_view relative, char* out, size_t room) -> long {
     const hook::Scratch<RealPath> path;
@@ -420,7 +446,7 @@ Catalogued Client::catalogued() const {
     Text(path->text, sizeof(path->text)).add(client.tree).add("/").add(relative);
     return hook::sys_readlink(path->text, out, room);
   };
-  return {catalogue, root, {tree, has_written() ? +read_link : nullptr}};
+  return {catalogue, root, {tree, has_written() ? +read_link : nullptr, &fetch_remote}};
 }
 
 }  // namespace millrace::store

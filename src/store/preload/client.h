@@ -79,9 +79,10 @@ inline bool active() {
   return now == Phase::kNew && start_client();
 }
 
-// Asks the service for a file: to write it into the tree, or to place it in the arena. 0, or an
-// errno value: of the service, or ETIMEDOUT, ECONNREFUSED and the like if it cannot be asked.
-int ask_for(uint32_t entry, wire::StoreRequestKind kind);
+// Asks the service for a file: to write it into the tree, to place it in the arena, or to fetch it
+// from another node. 0, or an errno value: of the service, or ETIMEDOUT, ECONNREFUSED and the like
+// if it cannot be asked.
+int ask_for(uint64_t entry, wire::StoreRequestKind kind);
 inline int materialise(uint32_t entry) {
   return ask_for(entry, wire::StoreRequestKind::kMaterialise);
 }

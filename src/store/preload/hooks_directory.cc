@@ -82,12 +82,20 @@ bool is_written_name(uint32_t directory, const char* name) {
   return client.catalogue.find({path->text, size + slash + name_size}) == kNoEntry;
 }
 
+// A link may stand for a file of another node: lstat tells.
+struct dirent64* without_link_type(struct dirent64* entry) {
+  if (entry != nullptr && entry->d_type == DT_LNK) entry->d_type = DT_UNKNOWN;
+  return entry;
+}
+
 // The next name of a real stream that a program has created; null at the end.
 struct dirent64* next_written(DIR* real, uint32_t directory) {
   if (!client.has_written()) return nullptr;
   for (;;) {
     struct dirent64* entry = real_readdir(real);
-    if (entry == nullptr || is_written_name(directory, entry->d_name)) return entry;
+    if (entry == nullptr || is_written_name(directory, entry->d_name)) {
+      return without_link_type(entry);
+    }
   }
 }
 
@@ -126,7 +134,7 @@ ssize_t read_written(int fd, uint32_t directory, char* buffer, size_t size) {
     if (got <= 0) return got;
     ssize_t kept = 0;
     for (long at = 0; at < got;) {
-      const auto* entry = reinterpret_cast<const struct dirent64*>(buffer + at);
+      auto* entry = without_link_type(reinterpret_cast<struct dirent64*>(buffer + at));
       const size_t entry_size = entry->d_reclen;
       if (is_written_name(directory, entry->d_name)) {
         memmove(buffer + kept, buffer + at, entry_size);
@@ -246,7 +254,10 @@ DIR* fdopendir(int fd) {
 
 struct dirent64* readdir64(DIR* stream) {
   const uint32_t directory = directory_of(stream);
-  return directory == kNoEntry ? real_readdir(stream) : next_entry(stream, directory);
+  if (directory != kNoEntry) return next_entry(stream, directory);
+  struct dirent64* entry = real_readdir(stream);
+  const bool is_link = entry != nullptr && entry->d_type == DT_LNK;
+  return is_link && is_in_written_directory(dirfd(stream)) ? without_link_type(entry) : entry;
 }
 
 int readdir64_r(DIR* stream, struct dirent64* out, struct dirent64** result) {
@@ -287,7 +298,14 @@ long telldir(DIR* stream) {
 ssize_t getdents64(int fd, void* buffer, size_t size) {
   static constinit Real<ssize_t(int, void*, size_t)> real{"getdents64"};
   const uint32_t directory = entry_of(fd);
-  if (directory == kNoEntry || !is_directory(directory)) return real(fd, buffer, size);
+  if (directory == kNoEntry || !is_directory(directory)) {
+    const ssize_t got = real(fd, buffer, size);
+    for (ssize_t at = 0; at < got && is_in_written_directory(fd);) {
+      at += without_link_type(reinterpret_cast<struct dirent64*>(static_cast<char*>(buffer) + at))
+                ->d_reclen;
+    }
+    return got;
+  }
   Stream* own = stream_of(fd);
   if (own == nullptr) return failure<ssize_t>(ENOMEM);
   size_t filled = 0;

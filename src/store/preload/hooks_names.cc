@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "store/preload/hooks.h"
+#include "store/preload/shown.h"
 #include "store/preload/text.h"
 
 namespace millrace::store {
@@ -68,8 +69,8 @@ bool is_in_tree(const char* path) { return active() && client.below_tree(path).d
 
 // The walk has followed all links already.
 char* give_written_name(const char* real, char* out, size_t room) {
-  static constinit Real<int(const char*, int)> exists{"access"};
-  if (exists(real, F_OK) != 0) return nullptr;
+  static constinit Real<int(int, const char*, int, int)> exists{"faccessat"};
+  if (exists(AT_FDCWD, real, F_OK, AT_SYMLINK_NOFOLLOW) != 0) return nullptr;
   return give_name(std::string_view(real), out, room);
 }
 
@@ -84,7 +85,7 @@ char* give_written_directory(char* out, size_t room) {
 
 char* resolving(const char* path, char* resolved) {
   return on_path(
-      AT_FDCWD, path, Last::kFollow, [&](uint32_t entry) { return give_name(entry, resolved, 0); },
+      AT_FDCWD, path, Last::kLook, [&](uint32_t entry) { return give_name(entry, resolved, 0); },
       [&](int, const char* other) {
         return is_in_tree(other) ? give_written_name(other, resolved, 0)
                                  : real_realpath(other, resolved);
@@ -92,6 +93,12 @@ char* resolving(const char* path, char* resolved) {
 }
 
 constinit Real<int(const char*)> real_chdir{"chdir"};
+
+// read(path) reads the link at a real name. One that stands for a file of another node is none.
+template <typename Read>
+ssize_t reading_link(const char* real, Read read) {
+  return !is_bad(real) && is_shown(real) ? failure<ssize_t>(EINVAL) : read(real);
+}
 
 }  // namespace
 }  // namespace millrace::store
@@ -105,7 +112,9 @@ ssize_t readlink(const char* path, char* buffer, size_t size) {
   return on_path(
       AT_FDCWD, path, Last::kKeepLink,
       [&](uint32_t entry) { return read_link(entry, buffer, size); },
-      [&](int, const char* other) { return real(other, buffer, size); });
+      [&](int, const char* other) {
+        return reading_link(other, [&](const char* name) { return real(name, buffer, size); });
+      });
 }
 
 ssize_t __readlink_chk(const char* path, char* buffer, size_t size, size_t room) {
@@ -113,7 +122,10 @@ ssize_t __readlink_chk(const char* path, char* buffer, size_t size, size_t room)
   return on_path(
       AT_FDCWD, path, Last::kKeepLink,
       [&](uint32_t entry) { return read_link(entry, buffer, size < room ? size : room); },
-      [&](int, const char* other) { return real(other, buffer, size, room); });
+      [&](int, const char* other) {
+        return reading_link(other,
+                            [&](const char* name) { return real(name, buffer, size, room); });
+      });
 }
 
 ssize_t readlinkat(int directory, const char* path, char* buffer, size_t size) {
@@ -121,7 +133,10 @@ ssize_t readlinkat(int directory, const char* path, char* buffer, size_t size) {
   return on_path(
       directory, path, Last::kKeepLink,
       [&](uint32_t entry) { return read_link(entry, buffer, size); },
-      [&](int base, const char* other) { return real(base, other, buffer, size); });
+      [&](int base, const char* other) {
+        return reading_link(other,
+                            [&](const char* name) { return real(base, name, buffer, size); });
+      });
 }
 
 ssize_t __readlinkat_chk(int directory, const char* path, char* buffer, size_t size, size_t room) {
@@ -129,7 +144,10 @@ ssize_t __readlinkat_chk(int directory, const char* path, char* buffer, size_t s
   return on_path(
       directory, path, Last::kKeepLink,
       [&](uint32_t entry) { return read_link(entry, buffer, size < room ? size : room); },
-      [&](int base, const char* other) { return real(base, other, buffer, size, room); });
+      [&](int base, const char* other) {
+        return reading_link(other,
+                            [&](const char* name) { return real(base, name, buffer, size, room); });
+      });
 }
 
 char* realpath(const char* path, char* resolved) { return resolving(path, resolved); }
@@ -137,8 +155,7 @@ char* realpath(const char* path, char* resolved) { return resolving(path, resolv
 char* __realpath_chk(const char* path, char* resolved, size_t room) {
   static constinit Real<char*(const char*, char*, size_t)> real{"__realpath_chk"};
   return on_path(
-      AT_FDCWD, path, Last::kFollow,
-      [&](uint32_t entry) { return give_name(entry, resolved, room); },
+      AT_FDCWD, path, Last::kLook, [&](uint32_t entry) { return give_name(entry, resolved, room); },
       [&](int, const char* other) {
         return is_in_tree(other) ? give_written_name(other, resolved, room)
                                  : real(other, resolved, room);

@@ -8,6 +8,7 @@
 
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
+#include "store/preload/shown.h"
 
 namespace millrace::store {
 namespace {
@@ -75,10 +76,45 @@ bool creates(const Place& place, int flags) {
   return (exists || (flags & O_CREAT) != 0) && can_create(place);
 }
 
+// A program writes to a name that stands for a file of another node. If it begins a new file, the
+// name becomes one of this node, and the others will hear of it. The bytes of the other node cannot
+// be changed from here, unless they were saved. 0, or an errno value.
+int claim_name(int directory, const char* path, int flags) {
+  const bool is_new = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
+  if (!active() || !writes(flags) || is_new || !client.has_written()) return 0;
+  Lookup lookup;
+  const Place place = lookup.find(directory, path, Last::kLook);
+  const hook::Scratch<ShownTarget> target;
+  if (!place.is_written || place.where != Where::kElsewhere || !target) return 0;
+  const std::string_view found = read_shown(place.path, *target);
+  if (found.empty()) return 0;
+  if ((flags & O_TRUNC) == 0) {
+    const std::string_view real = {found.data() + 2, found.size() - 2};  // after kShownPrefix
+    const bool is_saved =
+        !wire::is_remote_target(found) && below_root(client.node, real).data() == nullptr;
+    return is_saved ? 0 : EROFS;
+  }
+  announce_names(place.entry);
+  hook::sys_unlink(place.path);
+  if ((flags & O_CREAT) != 0) return 0;
+  const int fd = hook::sys_open(place.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd >= 0) hook::sys_close(fd);
+  return 0;
+}
+
+// With O_NOFOLLOW, a name that stands for a file of another node is still a file.
+Place find_to_open(Lookup& lookup, int directory, const char* path, int flags) {
+  const Place place = lookup.find(directory, path, last_of(flags));
+  const bool is_kept = (flags & O_NOFOLLOW) != 0 && (flags & O_EXCL) == 0 &&
+                       place.where == Where::kElsewhere && place.is_written;
+  return is_kept && is_shown(place.path) ? lookup.find(directory, path, Last::kFollow) : place;
+}
+
 template <typename Outside>
 int opening(int directory, const char* path, int flags, Outside outside) {
+  if (const int error = claim_name(directory, path, flags); error != 0) return failure<int>(error);
   Lookup lookup;
-  Place place = lookup.find(directory, path, last_of(flags));
+  Place place = find_to_open(lookup, directory, path, flags);
   if (place.where == Where::kOutside) {
     const int fd = opened_outside(outside(directory, path));
     if (fd >= 0 || errno != ENOENT) return fd;
@@ -117,6 +153,9 @@ template <typename Open>
 FILE* opening_stream(const char* path, const char* mode, Open open) {
   if (!active() || is_bad(path) || is_bad(mode)) return open(path);
   const int flags = flags_of(mode);
+  if (const int error = claim_name(AT_FDCWD, path, flags); error != 0) {
+    return failure<FILE*>(error);
+  }
   Lookup lookup;
   Place place = lookup.find(AT_FDCWD, path, last_of(flags));
   const auto open_other = [&](const char* other) {

@@ -11,6 +11,8 @@
 #include "store/preload/attributes.h"
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
+#include "store/preload/shown.h"
+#include "store/preload/text.h"
 
 namespace millrace::store {
 namespace {
@@ -42,6 +44,16 @@ struct Attributes {
   int64_t nanoseconds;
 };
 
+struct timespec time_at(int64_t ns) {
+  int64_t seconds = ns / kNsPerSecond;
+  int64_t nanoseconds = ns % kNsPerSecond;
+  if (nanoseconds < 0) {
+    nanoseconds += kNsPerSecond;
+    --seconds;
+  }
+  return {.tv_sec = seconds, .tv_nsec = nanoseconds};
+}
+
 Attributes attributes_of(uint32_t index) {
   const wire::CatalogueEntry entry = entry_at(index);
   Attributes found = {};
@@ -55,12 +67,9 @@ Attributes attributes_of(uint32_t index) {
   if (entry.kind != EntryKind::kLink) {
     found.block_count = (found.size_bytes + kBlockBytes - 1) / kBlockBytes * (kBlockBytes / 512);
   }
-  found.seconds = entry.mtime_ns / kNsPerSecond;
-  found.nanoseconds = entry.mtime_ns % kNsPerSecond;
-  if (found.nanoseconds < 0) {
-    found.nanoseconds += kNsPerSecond;
-    --found.seconds;
-  }
+  const struct timespec time = time_at(entry.mtime_ns);
+  found.seconds = time.tv_sec;
+  found.nanoseconds = time.tv_nsec;
   return found;
 }
 
@@ -110,7 +119,51 @@ bool stat_fast(int fd, Status* status, int* result) {
 }
 
 Last last_of_stat(int flags) {
-  return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow;
+  return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kLook;
+}
+
+void set_remote(const wire::RemoteName& name, struct stat* status) {
+  const uint64_t pages = (name.size_bytes + kBlockBytes - 1) / kBlockBytes;
+  status->st_mode = S_IFREG | (name.mode & 07777);
+  status->st_size = static_cast<off_t>(name.size_bytes);
+  status->st_blocks = static_cast<blkcnt_t>(pages * (kBlockBytes / 512));
+  status->st_mtim = time_at(name.mtime_ns);
+  status->st_atim = status->st_mtim;
+  status->st_ctim = status->st_mtim;
+}
+
+void set_remote(const wire::RemoteName& name, struct statx* status) {
+  struct stat plain;
+  set_remote(name, &plain);
+  status->stx_mode = static_cast<uint16_t>(plain.st_mode);
+  status->stx_size = name.size_bytes;
+  status->stx_blocks = static_cast<uint64_t>(plain.st_blocks);
+  status->stx_mtime.tv_sec = plain.st_mtim.tv_sec;
+  status->stx_mtime.tv_nsec = static_cast<uint32_t>(plain.st_mtim.tv_nsec);
+  status->stx_atime = status->stx_mtime;
+  status->stx_ctime = status->stx_mtime;
+}
+
+// The attributes of the file behind the real name `path`, which may stand for one of another node.
+// look(path) is the real call. The inode is that of the copy, which is empty until it is fetched.
+template <typename Status, typename Look>
+int looking(const char* path, Status* status, Look look) {
+  if (!may_be_shown(path)) return look(path);
+  const hook::Scratch<ShownTarget> target;
+  if (!target || read_shown(path, *target).empty()) return look(path);
+  wire::RemoteName name;
+  if (!wire::parse_remote_target(target->text, name)) return look(target->text);
+  const hook::Scratch<RealPath> copy;
+  if (!copy) return failure<int>(ENOMEM);
+  Text(copy->text, sizeof(copy->text))
+      .add(client.node)
+      .add("/")
+      .add(wire::kStoreFetchedDirectory)
+      .add("/")
+      .add(name.id);
+  const int result = look(copy->text);
+  if (result == 0) set_remote(name, status);
+  return result;
 }
 
 // The path is empty: the call means the descriptor.
@@ -135,7 +188,10 @@ int on_stat(int directory, const char* path, Status* status, int flags, Outside 
         fill_status(entry, status);
         return 0;
       },
-      outside);
+      [&](int base, const char* other) {
+        if (is_bad(other) || is_bad(status)) return outside(base, other);
+        return looking(other, status, [&](const char* real) { return outside(base, real); });
+      });
 }
 
 // The files belong to the user who runs the job.
@@ -159,7 +215,12 @@ int accessing(int directory, const char* path, int mode, int flags) {
   return on_path(
       directory, path, last_of_stat(flags),
       [&](uint32_t entry) { return check_access(entry, mode); },
-      [&](int base, const char* other) { return real_faccessat(base, other, mode, flags); });
+      [&](int base, const char* other) {
+        if (is_bad(other)) return real_faccessat(base, other, mode, flags);
+        struct stat unused;  // the copy has the right mode
+        return looking(other, &unused,
+                       [&](const char* real) { return real_faccessat(base, real, mode, flags); });
+      });
 }
 
 // The file system of the store is that of the tree.

@@ -172,6 +172,8 @@ void forget_working_directory() { working_directory.store(kUnknown, std::memory_
 
 bool is_in_written_directory() { return known_working_directory() == kWritten; }
 
+bool is_in_written_directory(int fd) { return active() && known_descriptor(fd) == kWritten; }
+
 uint32_t working_directory_entry() {
   const uint32_t known = known_working_directory();
   return known >= kFirst ? known - kFirst : wire::kNoEntry;

@@ -38,6 +38,8 @@ uint32_t working_directory_entry();
 
 // Whether the working directory was created by a program of the job.
 bool is_in_written_directory();
+// The same for a descriptor.
+bool is_in_written_directory(int fd);
 
 // For fstat: the entry, if these attributes are those of its real file. kNoEntry otherwise.
 struct RealAttributes {

@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "wire/store_name.h"
+
 namespace millrace::store {
 namespace {
 
@@ -12,6 +14,7 @@ using wire::CatalogueView;
 using wire::EntryKind;
 
 constexpr size_t kNameBytesMax = 255;
+constexpr int kFetchTries = 8;  // of a name that changes all the time
 
 Place failed(int error, bool only_last_missing = false) {
   return {.where = Where::kFailed, .only_last_missing = only_last_missing, .error = error};
@@ -84,7 +87,17 @@ Place pass_written(const Catalogued& tree, Last last, bool has_slash, int& links
     return written_place(tree, walk, has_slash, false);
   }
   // Into the room before the rest.
-  const long size = tree.written.read_link(walk.done(), walk.rest, walk.rest_begin);
+  long size = tree.written.read_link(walk.done(), walk.rest, walk.rest_begin);
+  const auto target = [&] { return std::string_view(walk.rest, static_cast<size_t>(size)); };
+  if (size > 0 && is_last && last == Last::kLook && wire::is_shown_target(target())) {
+    return written_place(tree, walk, has_slash, false);
+  }
+  for (int tries = 0; size > 0 && wire::is_remote_target(target()); ++tries) {
+    const bool can_fetch = tree.written.fetch != nullptr && tries < kFetchTries;
+    const int error = can_fetch ? tree.written.fetch(walk.done(), target()) : EIO;
+    if (error != 0 && error != ESTALE) return failed(error);
+    size = tree.written.read_link(walk.done(), walk.rest, walk.rest_begin);
+  }
   if (size == -EINVAL) {
     return is_last ? written_place(tree, walk, has_slash, false) : Place{};
   }

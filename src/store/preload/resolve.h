@@ -37,7 +37,13 @@ struct Place {
   const char* path = nullptr;      // zero-terminated, in the memory of the walk
 };
 
-enum class Last : uint8_t { kFollow, kKeepLink };  // what happens to a link at the end of a path
+// What happens to a link at the end of a path.
+enum class Last : uint8_t {
+  kFollow,
+  kKeepLink,
+  kLook,  // followed, unless it stands for a file of another node (wire/store_name.h): attributes
+          // are known without its bytes
+};
 
 // A path on its way: what is done, and what is left to do.
 struct Walk {
@@ -62,6 +68,9 @@ struct WrittenNames {
   // Reads the link at a path relative to the tree. Returns its length, or minus an errno value:
   // EINVAL if the name exists and is not a link. Null: nothing was created yet.
   long (*read_link)(std::string_view relative, char* out, size_t room) = nullptr;
+  // Gets the bytes of a file of another node, so that its link leads to them. 0, or an errno value:
+  // ESTALE if the link has changed.
+  int (*fetch)(std::string_view relative, std::string_view target) = nullptr;
 };
 
 struct Catalogued {

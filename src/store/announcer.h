@@ -1,0 +1,103 @@
+// Announcer: tells the other nodes what programs of this node create, rename and remove below the
+// root, as soon as it happens: a file when its last writer has closed it.
+//
+// One thread does it, in the order in which things are added, so a later state of a name never
+// overtakes an earlier one. It also waits for changes of the tree itself: saving files, which may
+// take long or be stuck, does not delay the news.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/file.h"
+#include "base/result.h"
+#include "store/tree_watch.h"
+#include "store/written_log.h"
+#include "wire/store_peer.h"
+
+namespace millrace::store {
+
+// What the other nodes hear about a name.
+struct NameNews {
+  wire::PeerNameChange change = wire::PeerNameChange::kPut;
+  std::string path;  // relative to the root
+  std::string to;    // of kMoved
+  FileVersion version;
+  unsigned mode = 0;
+};
+
+// A PeerName and its paths.
+std::string name_question(const NameNews& news);
+Result<NameNews> parse_name_question(ByteView question);
+
+// Whether anyone has the file open for writing.
+bool has_writers(const File& file);
+
+struct AnnouncerOptions {
+  std::filesystem::path tree;
+  int changes_fd = -1;                             // readable: take_changes() has something to do
+  std::function<void()> take_changes;              // adds them
+  std::function<std::vector<std::string>()> list;  // all that programs created
+  std::function<void(const NameNews& news)> tell;  // called by the thread of this object
+};
+
+class Announcer {
+ public:
+  static Result<std::unique_ptr<Announcer>> start(AnnouncerOptions options);
+
+  // Calls what was added by call(), and tells nothing any more.
+  ~Announcer();
+  Announcer(const Announcer&) = delete;
+  Announcer& operator=(const Announcer&) = delete;
+
+  // Each returns at once. Thread-safe.
+  void add(const TreeChange& change);
+  void add_saved(const std::string& path, const FileVersion& version);
+  void add_gone(const std::string& path);   // from where it was saved
+  void add_again(const std::string& path);  // another node does not know the latest file
+  void call(std::function<void()> function);
+
+ private:
+  struct Told {
+    FileVersion version;
+    unsigned mode = 0;
+    bool operator==(const Told&) const = default;
+  };
+
+  explicit Announcer(AnnouncerOptions options) : options_(std::move(options)) {}
+
+  void push(std::function<void()> work, bool is_call);
+  void work();
+  void announce(const TreeChange& change);
+  void put(const std::string& path);
+  void put_all_below(const std::string& directory);
+  void move(const std::string& from, const std::string& to);
+  void remove(const std::string& path);
+  void forget_and_tell(const std::string& path);
+  void compare_all();
+  bool exists(const std::string& path) const;
+
+  const AnnouncerOptions options_;
+  File waker_;  // an eventfd
+  std::atomic<bool> is_stopping_ = false;
+  std::map<std::string, Told> told_;  // of the thread alone: what the others know
+
+  struct Item {
+    std::function<void()> work;
+    bool is_call = false;
+  };
+  std::mutex mutex_;
+  std::deque<Item> items_;  // guarded by mutex_
+
+  std::thread thread_;
+};
+
+}  // namespace millrace::store

@@ -1,0 +1,475 @@
+#include "store/remote_names.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "wire/store_name.h"
+#include "wire/store_state.h"
+
+namespace millrace::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+using wire::PeerNameChange;
+using wire::PeerNamePiece;
+using wire::PeerReadName;
+
+constexpr uint64_t kNamePieceBytes = 1 << 20;
+static_assert(kNamePieceBytes <= wire::kPeerMessageBytes / 2);
+constexpr int kFetchTries = 4;  // of a file that changes
+constexpr std::chrono::seconds kRetiredPatience{60};
+
+uint64_t whole_pages(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+std::string shown_target(const fs::path& real) {
+  return std::string(wire::kShownPrefix) + real.native().substr(1);
+}
+
+FileVersion version_of(const PeerNamePiece& piece) {
+  return {.size_bytes = piece.size_bytes, .mtime_ns = piece.mtime_ns, .inode = piece.inode};
+}
+
+bool has_same_bytes(const FileVersion& a, const FileVersion& b) {
+  return a.size_bytes == b.size_bytes && a.mtime_ns == b.mtime_ns;
+}
+
+timespec time_of(int64_t ns) {
+  constexpr int64_t kNsPerSecond = 1'000'000'000;
+  const int64_t rest = (ns % kNsPerSecond + kNsPerSecond) % kNsPerSecond;
+  return {.tv_sec = (ns - rest) / kNsPerSecond, .tv_nsec = rest};
+}
+
+// A copy of a file of another node that is being written.
+struct FetchedCopy {
+  File file;
+  std::optional<PeerNamePiece> first;   // which version it is
+  std::optional<PeerNamePiece> latest;  // which version the other node has
+
+  // Takes an answer: bytes at `at` of a file that should have `size_bytes`.
+  Status take(uint64_t at, uint64_t size_bytes, ByteView answer) {
+    ByteReader reader(answer);
+    ASSIGN_OR_RETURN(const auto piece, reader.read<PeerNamePiece>());
+    ASSIGN_OR_RETURN(const ByteView bytes, reader.take(reader.remaining()));
+    latest = piece;
+    if (!first) first = piece;
+    const bool is_same = version_of(piece) == version_of(*first) && piece.size_bytes == size_bytes;
+    if (!is_same) return fail(Errc::kCancelled, "the file changes all the time");
+    if (bytes.size() != std::min(kNamePieceBytes, size_bytes - at)) {
+      return fail(Errc::kCorrupt, "it sent {} bytes at byte {} of {}", bytes.size(), at,
+                  size_bytes);
+    }
+    const uint32_t checksum = crc32c(bytes);
+    if (checksum != piece.crc32c) {
+      return fail(Errc::kCorrupt, "the checksum at byte {} is {:08x}, but must be {:08x}", at,
+                  checksum, piece.crc32c);
+    }
+    return file.write_at(at, bytes);
+  }
+
+  Status finish() {
+    const timespec times[2] = {time_of(first->mtime_ns), time_of(first->mtime_ns)};
+    if (::fchmod(file.fd(), first->mode & 07777) != 0 || ::futimens(file.fd(), times) != 0) {
+      return fail_os(errno, "cannot set mode and time of the copy");
+    }
+    return file.close();
+  }
+};
+
+}  // namespace
+
+RemoteNames::RemoteNames(const Catalogue& catalogue, Peers& peers, RemoteNamesOptions options)
+    : catalogue_(catalogue), peers_(peers), options_(std::move(options)) {}
+
+fs::path RemoteNames::in_tree(const std::string& path) const {
+  return options_.node / wire::kStoreTreeDirectory / path;
+}
+
+fs::path RemoteNames::in_fetched(uint64_t id) const {
+  return options_.node / wire::kStoreFetchedDirectory / fmt::format("{}", id);
+}
+
+void RemoteNames::report(const std::string& line) const {
+  if (options_.log) options_.log(line);
+}
+
+// ---- names --------------------------------------------------------------------------------------
+
+Status RemoteNames::note(Rank from, const NameNews& news) {
+  for (const std::string& path : {news.path, news.to}) {
+    if (!is_safe_path(path) || (!path.empty() && catalogue_.find(path))) {
+      return fail(Errc::kInvalidArgument, "'{}' is not a name that a program can create",
+                  printable(path));
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  remove_retired();
+  switch (news.change) {
+    case PeerNameChange::kPut:
+      return note_put(from, news);
+    case PeerNameChange::kSaved:
+      return note_saved(from, news);
+    case PeerNameChange::kRemoved:
+      note_removed(from, news.path);
+      return {};
+    case PeerNameChange::kMoved:
+      return note_moved(from, news.path, news.to);
+  }
+  return {};
+}
+
+// Whether what has the name here counts, and not that of the other node.
+bool RemoteNames::is_newer_here(Rank from, const NameNews& news) {
+  const auto theirs = std::tuple(news.version.mtime_ns, from);
+  const auto known = names_.find(news.path);
+  if (known != names_.end() && known->second.rank != from) {
+    return std::tuple(known->second.version.mtime_ns, known->second.rank) > theirs;
+  }
+  struct stat status{};
+  if (::lstat(in_tree(news.path).c_str(), &status) != 0) return false;
+  if (S_ISLNK(status.st_mode)) return !is_shown(in_tree(news.path));
+  if (!S_ISREG(status.st_mode)) return true;
+  report(fmt::format("{} was created on several nodes; that of the last one counts",
+                     printable(news.path)));
+  const auto own = File::open(in_tree(news.path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  return (own.ok() && has_writers(*own)) ||
+         std::tuple(FileVersion::of(status).mtime_ns, peers_.own()) > theirs;
+}
+
+Status RemoteNames::note_put(Rank from, const NameNews& news) {
+  if (is_newer_here(from, news)) {
+    options_.tell_again(news.path);
+    return {};
+  }
+  RETURN_IF_ERROR(make_parents(news.path));
+  const Name name{
+      .rank = from, .id = ++last_id_, .version = news.version, .mode = news.mode & 07777};
+  RETURN_IF_ERROR(link_remote(news.path, name));
+  const auto known = names_.find(news.path);
+  if (known != names_.end()) retire(known->second);
+  names_.insert_or_assign(news.path, name);
+  paths_[name.id] = news.path;
+  return {};
+}
+
+// A copy that is here stays. What is unknown is a symbolic link, or a file that was open.
+Status RemoteNames::note_saved(Rank from, const NameNews& news) {
+  if (options_.save.empty()) return {};
+  const auto known = names_.find(news.path);
+  if (known == names_.end()) {
+    if (is_newer_here(from, news)) return {};
+    RETURN_IF_ERROR(make_parents(news.path));
+    Name name{.rank = from, .id = ++last_id_, .version = news.version};
+    RETURN_IF_ERROR(link_saved(news.path, name));
+    paths_[name.id] = news.path;
+    names_.emplace(news.path, name);
+    return {};
+  }
+  Name& name = known->second;
+  const bool is_this = name.rank == from && has_same_bytes(name.version, news.version);
+  return is_this && name.bytes == Bytes::kThere ? link_saved(news.path, name) : Status();
+}
+
+void RemoteNames::note_removed(Rank from, const std::string& path) {
+  for (auto at = names_.begin(); at != names_.end();) {
+    const auto name = at++;
+    if (name->second.rank == from && is_at_or_below(name->first, path)) drop(name);
+  }
+}
+
+Status RemoteNames::note_moved(Rank from, const std::string& path, const std::string& to) {
+  std::vector<std::string> moved;
+  for (const auto& [name_path, name] : names_) {
+    if (name.rank == from && is_at_or_below(name_path, path)) moved.push_back(name_path);
+  }
+  for (const std::string& old_path : moved) {
+    const std::string new_path = to + old_path.substr(path.size());
+    Name name = names_.at(old_path);
+    const NameNews news{.change = PeerNameChange::kPut,
+                        .path = new_path,
+                        .to = {},
+                        .version = name.version,
+                        .mode = name.mode};
+    if (is_newer_here(from, news)) {
+      drop(names_.find(old_path));
+      options_.tell_again(new_path);
+      continue;
+    }
+    RETURN_IF_ERROR(make_parents(new_path));
+    if (name.bytes == Bytes::kSaved) {  // it is saved under the old name
+      name.bytes = Bytes::kThere;
+      RETURN_IF_ERROR(link_remote(new_path, name));
+      ::unlink(in_tree(old_path).c_str());
+    } else if (::rename(in_tree(old_path).c_str(), in_tree(new_path).c_str()) != 0) {
+      return fail_os(errno, "cannot rename it").within(printable(in_tree(old_path).string()));
+    }
+    const auto replaced = names_.find(new_path);
+    if (replaced != names_.end()) retire(replaced->second);
+    names_.erase(old_path);
+    names_.insert_or_assign(new_path, name);
+    paths_[name.id] = new_path;
+    remove_parents(old_path);
+  }
+  return {};
+}
+
+Status RemoteNames::make_parents(const std::string& path) {
+  // The directory of the catalogue is watched first: then what our own programs create in the new
+  // directories is seen.
+  std::string above = path;
+  std::optional<uint32_t> entry;
+  while (!entry) {
+    const size_t slash = above.rfind('/');
+    above.resize(slash == std::string::npos ? 0 : slash);
+    entry = catalogue_.find(above);
+  }
+  if (options_.watch) options_.watch(*entry);
+  for (size_t slash = path.find('/'); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    const std::string parent = path.substr(0, slash);
+    if (::mkdir(in_tree(parent).c_str(), 0755) == 0) {
+      made_directories_.insert(parent);
+    } else if (errno != EEXIST) {
+      return fail_os(errno, "cannot create it").within(printable(in_tree(parent).string()));
+    }
+  }
+  return {};
+}
+
+// Those that we have made, and that are empty.
+void RemoteNames::remove_parents(const std::string& path) {
+  std::string parent = path;
+  for (size_t slash = parent.rfind('/'); slash != std::string::npos; slash = parent.rfind('/')) {
+    parent.resize(slash);
+    if (!made_directories_.contains(parent) || ::rmdir(in_tree(parent).c_str()) != 0) return;
+    made_directories_.erase(parent);
+  }
+}
+
+Status RemoteNames::link(const std::string& path, const std::string& target) {
+  const fs::path name = in_tree(path);
+  const fs::path temporary =
+      options_.node / wire::kStoreMakingDirectory / fmt::format("shown-{}", link_count_++);
+  if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
+      ::rename(temporary.c_str(), name.c_str()) != 0) {
+    Error error = fail_os(errno, "cannot create it");
+    ::unlink(temporary.c_str());
+    return std::move(error).within(printable(name.string()));
+  }
+  return {};
+}
+
+// Empty until it is fetched: stat shows its inode, and access its mode, from now on.
+Status RemoteNames::reserve_copy(const Name& name) const {
+  ASSIGN_OR_RETURN(const File copy,
+                   File::open(in_fetched(name.id), O_WRONLY | O_CREAT | O_NOFOLLOW, 0600));
+  if (::fchmod(copy.fd(), name.mode & 07777) == 0) return {};
+  return fail_os(errno, "cannot set its mode").within(printable(in_fetched(name.id).string()));
+}
+
+Status RemoteNames::link_remote(const std::string& path, const Name& name) {
+  RETURN_IF_ERROR(reserve_copy(name));
+  return link(path,
+              fmt::format("{}{}/{}/{}/{:o}/{}", wire::kRemotePrefix, comm::index_of(name.rank),
+                          name.id, name.version.size_bytes, name.mode, name.version.mtime_ns));
+}
+
+Status RemoteNames::link_saved(const std::string& path, Name& name) {
+  RETURN_IF_ERROR(link(path, shown_target(options_.save / path)));
+  ::unlink(in_fetched(name.id).c_str());
+  name.bytes = Bytes::kSaved;
+  return {};
+}
+
+void RemoteNames::drop(Names::iterator name) {
+  const std::string path = name->first;
+  if (is_shown(in_tree(path))) ::unlink(in_tree(path).c_str());
+  retire(name->second);
+  names_.erase(name);
+  remove_parents(path);
+}
+
+// A client may have read the link a moment ago.
+void RemoteNames::retire(const Name& name) {
+  paths_.erase(name.id);
+  if (name.bytes != Bytes::kFetched) {
+    ::unlink(in_fetched(name.id).c_str());
+    return;
+  }
+  retired_.push_back({.file = in_fetched(name.id),
+                      .bytes = whole_pages(name.version.size_bytes),
+                      .since = monotonic_now()});
+}
+
+void RemoteNames::remove_retired() {
+  while (!retired_.empty() && monotonic_now() - retired_.front().since > kRetiredPatience) {
+    ::unlink(retired_.front().file.c_str());
+    options_.release(retired_.front().bytes);
+    retired_.pop_front();
+  }
+}
+
+// ---- bytes --------------------------------------------------------------------------------------
+
+void RemoteNames::fetch(uint64_t id, FetchCallback done) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto first = in_fetching_.find(id); first != in_fetching_.end()) {
+      first->second.push_back(std::move(done));
+      return;
+    }
+    in_fetching_[id];
+  }
+  const int os_error = fetch_first(id);
+  std::vector<FetchCallback> others;
+  {
+    const std::lock_guard lock(mutex_);
+    others = std::move(in_fetching_.extract(id).mapped());
+  }
+  done(os_error);
+  for (const FetchCallback& other : others) other(os_error);
+}
+
+int RemoteNames::fetch_first(uint64_t id) {
+  std::string path;
+  Name name;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = paths_.find(id);
+    if (known == paths_.end()) return ESTALE;
+    path = known->second;
+    name = names_.at(path);
+    if (name.bytes != Bytes::kThere) return 0;
+  }
+  return finish_fetch(path, id, fetch_bytes(path, name));
+}
+
+// The name may have changed meanwhile.
+int RemoteNames::finish_fetch(const std::string& path, uint64_t id,
+                              const Result<uint64_t>& fetched) {
+  const std::lock_guard lock(mutex_);
+  const auto known = paths_.find(id);
+  const bool is_wanted =
+      known != paths_.end() && known->second == path && names_.at(path).bytes == Bytes::kThere;
+  if (fetched.ok()) {
+    if (is_wanted && link(path, shown_target(in_fetched(id))).ok()) {
+      names_.at(path).bytes = Bytes::kFetched;
+      names_.at(path).version.size_bytes = *fetched;
+      return 0;
+    }
+    options_.release(whole_pages(*fetched));
+  }
+  if (!is_wanted) {
+    const bool is_gone = known == paths_.end() || names_.at(known->second).bytes != Bytes::kThere;
+    if (is_gone) ::unlink(in_fetched(id).c_str());
+    return ESTALE;
+  }
+  Name& name = names_.at(path);
+  if (fetched.ok()) return EIO;
+  // The other node may have saved it, and could not say so.
+  struct stat saved{};
+  if (!options_.save.empty() && ::stat((options_.save / path).c_str(), &saved) == 0 &&
+      has_same_bytes(FileVersion::of(saved), name.version)) {
+    return link_saved(path, name).ok() ? 0 : EIO;
+  }
+  report(fmt::format("{}: its {} are only on {} and cannot be fetched: {}", printable(path),
+                     format_bytes(name.version.size_bytes), peers_.name_of(name.rank),
+                     fetched.error().message()));
+  return fetched.error().code() == Errc::kExhausted ? ENOSPC : EIO;
+}
+
+// Into the directory of copies. Returns the length, which was taken from the capacity.
+Result<uint64_t> RemoteNames::fetch_bytes(const std::string& path, const Name& name) {
+  uint64_t size_bytes = name.version.size_bytes;
+  for (int tries = 1;; ++tries) {
+    const uint64_t reserved = whole_pages(size_bytes);
+    if (!options_.reserve(reserved)) {
+      return fail(Errc::kExhausted, "the capacity of this node is used up");
+    }
+    const uint64_t fetched_bytes = size_bytes;
+    Status status = fetch_version(path, name, size_bytes);
+    if (status.ok()) return fetched_bytes;
+    options_.release(reserved);
+    const fs::path place = in_fetched(name.id);
+    if (::truncate(place.c_str(), 0) == 0) ::chmod(place.c_str(), name.mode);
+    if (status.error().code() != Errc::kCancelled || tries == kFetchTries) {
+      return std::move(status).error();
+    }
+  }
+}
+
+// kCancelled: the file has changed; `size_bytes` is its length now.
+Status RemoteNames::fetch_version(const std::string& path, const Name& name, uint64_t& size_bytes) {
+  FetchedCopy copy;
+  const fs::path place = in_fetched(name.id);
+  ::chmod(place.c_str(), 0600);  // it may be read-only
+  ASSIGN_OR_RETURN(copy.file, File::open(place, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
+  std::string question;
+  const auto ask_for = [&](uint64_t number) {
+    const PeerReadName head{.offset_bytes = number * kNamePieceBytes,
+                            .size_bytes = kNamePieceBytes};
+    question = std::string(text_of(std::as_bytes(std::span(&head, 1)))) + path;
+    return bytes_of(question);
+  };
+  const auto take = [&](uint64_t number, ByteView answer) {
+    return copy.take(number * kNamePieceBytes, size_bytes, answer);
+  };
+  const Status status = peers_.ask_all(
+      name.rank, wire::PeerKind::kReadName,
+      {.count = std::max<uint64_t>(1, (size_bytes + kNamePieceBytes - 1) / kNamePieceBytes),
+       .question = ask_for,
+       .take = take});
+  if (status.ok()) return copy.finish();
+  if (copy.latest) size_bytes = copy.latest->size_bytes;
+  return status;
+}
+
+Result<PeerAnswer> answer_read_name(const fs::path& tree, const Catalogue& catalogue,
+                                    ByteView question) {
+  ByteReader reader(question);
+  ASSIGN_OR_RETURN(const auto asked, reader.read<PeerReadName>());
+  ASSIGN_OR_RETURN(const ByteView rest, reader.take(reader.remaining()));
+  const std::string path(text_of(rest));
+  if (path.empty() || !is_safe_path(path) || catalogue.find(path) ||
+      asked.size_bytes > wire::kPeerMessageBytes / 2) {
+    return fail(Errc::kInvalidArgument, "'{}' is not a name that a program can create",
+                printable(path));
+  }
+  ASSIGN_OR_RETURN(const File file, File::open(tree / path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status{};
+  if (::fstat(file.fd(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return fail(Errc::kNotFound, "{} is not a file", printable(path));
+  }
+  const auto size_bytes = static_cast<uint64_t>(status.st_size);
+  const uint64_t at = std::min(asked.offset_bytes, size_bytes);
+  const auto bytes = std::make_shared<std::vector<std::byte>>(
+      static_cast<size_t>(std::min(asked.size_bytes, size_bytes - at)));
+  RETURN_IF_ERROR(file.read_exactly_at(at, *bytes));
+  struct stat after{};
+  if (::fstat(file.fd(), &after) != 0 || FileVersion::of(after) != FileVersion::of(status)) {
+    return fail(Errc::kCancelled, "{} changes all the time", printable(path));
+  }
+  const FileVersion version = FileVersion::of(status);
+  const PeerNamePiece piece{.size_bytes = version.size_bytes,
+                            .mtime_ns = version.mtime_ns,
+                            .inode = version.inode,
+                            .mode = static_cast<uint32_t>(status.st_mode & 07777),
+                            .crc32c = crc32c(*bytes)};
+  return PeerAnswer{.bytes = std::string(text_of(std::as_bytes(std::span(&piece, 1)))),
+                    .view = *bytes,
+                    .keeps = bytes};
+}
+
+}  // namespace millrace::store

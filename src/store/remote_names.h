@@ -1,0 +1,115 @@
+// RemoteNames: the files that programs of other nodes created, as this node sees them.
+//
+// A name appears in the tree when the other node says so: as a link (wire/store_name.h) without
+// bytes. When a client asks, the bytes are fetched from that node in pieces, each compared with its
+// checksum, into a copy in the node's directory. Once the file is durable, the link leads to where
+// it was saved, unless there is a copy. Rename and removal there happen here, too.
+//
+// If several nodes create one name, the file with the latest time counts, and that of the higher
+// rank if the times are equal: all nodes decide alike. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/base.h"
+#include "base/result.h"
+#include "store/announcer.h"
+#include "store/catalogue.h"
+#include "store/peers.h"
+
+namespace millrace::store {
+
+struct RemoteNamesOptions {
+  std::filesystem::path node;
+  std::filesystem::path save;  // where files become durable; empty: nowhere
+  // Names will appear below this directory of the catalogue.
+  std::function<void(uint32_t entry)> watch;
+  // The file of this node counts; another one does not know.
+  std::function<void(const std::string& path)> tell_again;
+  std::function<bool(uint64_t bytes)> reserve;  // takes them from the node's capacity
+  std::function<void(uint64_t bytes)> release;
+  std::function<void(const std::string& line)> log;  // called by any thread
+};
+
+// How a fetch ended: an errno value, 0 for success. ESTALE: the name has changed; EIO: the bytes
+// cannot be had, and the log says why.
+using FetchCallback = std::function<void(int os_error)>;
+
+class RemoteNames {
+ public:
+  // The catalogue and the peers must live longer.
+  RemoteNames(const Catalogue& catalogue, Peers& peers, RemoteNamesOptions options);
+
+  // What happened on another node.
+  Status note(Rank from, const NameNews& news);
+
+  // Gets the bytes of a name and calls `done`. If another thread is getting them already, returns
+  // at once, and that thread will call `done`.
+  void fetch(uint64_t id, FetchCallback done);
+
+ private:
+  enum class Bytes : uint8_t { kThere, kFetched, kSaved };
+  struct Name {
+    Rank rank = comm::kFirstRank;
+    uint64_t id = 0;
+    FileVersion version;  // the inode is not known
+    unsigned mode = 0;
+    Bytes bytes = Bytes::kThere;
+  };
+  struct Retired {
+    std::filesystem::path file;
+    uint64_t bytes = 0;
+    std::chrono::nanoseconds since{0};
+  };
+  using Names = std::map<std::string, Name>;
+
+  std::filesystem::path in_tree(const std::string& path) const;
+  std::filesystem::path in_fetched(uint64_t id) const;
+  Status note_put(Rank from, const NameNews& news);
+  Status note_saved(Rank from, const NameNews& news);
+  void note_removed(Rank from, const std::string& path);
+  Status note_moved(Rank from, const std::string& path, const std::string& to);
+  bool is_newer_here(Rank from, const NameNews& news);
+  Status make_parents(const std::string& path);
+  void remove_parents(const std::string& path);
+  Status link(const std::string& path, const std::string& target);
+  Status link_remote(const std::string& path, const Name& name);
+  Status reserve_copy(const Name& name) const;
+  Status link_saved(const std::string& path, Name& name);
+  void drop(Names::iterator name);
+  void retire(const Name& name);
+  void remove_retired();
+  int fetch_first(uint64_t id);
+  int finish_fetch(const std::string& path, uint64_t id, const Result<uint64_t>& fetched);
+  Result<uint64_t> fetch_bytes(const std::string& path, const Name& name);
+  Status fetch_version(const std::string& path, const Name& name, uint64_t& size_bytes);
+  void report(const std::string& line) const;
+
+  const Catalogue& catalogue_;
+  Peers& peers_;
+  const RemoteNamesOptions options_;
+
+  std::mutex mutex_;  // guards the rest
+  Names names_;
+  std::unordered_map<uint64_t, std::string> paths_;  // by id
+  uint64_t last_id_ = 0;
+  uint64_t link_count_ = 0;
+  std::set<std::string> made_directories_;
+  std::deque<Retired> retired_;  // copies that a client may be about to open
+  std::unordered_map<uint64_t, std::vector<FetchCallback>> in_fetching_;  // who waits besides
+};
+
+// Answers kReadName: a part of a file that a program of this node created.
+Result<PeerAnswer> answer_read_name(const std::filesystem::path& tree, const Catalogue& catalogue,
+                                    ByteView question);
+
+}  // namespace millrace::store
