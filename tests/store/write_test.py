@@ -127,6 +127,44 @@ test -w ROOT && test ! -e ROOT/missing
                                         "train/sub/deep/file": b"two\n"})
         self.assert_clean()
 
+    def test_nftw_and_fts_list_new_files(self):
+        script = '''
+import sys
+from ctypes import *
+libc = CDLL(None)
+root = sys.argv[1]
+import os
+os.makedirs(root + "/train/sub/deep")
+for name in ("/new", "/train/sub/one", "/train/sub/deep/two"):
+    open(root + name, "w").write(name)
+os.symlink("one", root + "/train/sub/link")
+VISIT = CFUNCTYPE(c_int, c_char_p, c_void_p, c_int, c_void_p)
+for start, flags in (("", 1), ("", 8), ("", 0), ("/train/sub", 1), ("/train/sub", 1 | 4)):  # PHYS, DEPTH, CHDIR
+    found = []
+    def visit(path, status, kind, place):
+        found.append((path.decode()[len(root):], kind))
+        return 0
+    print(libc.nftw((root + start).encode(), VISIT(visit), 20, flags), sorted(found))
+class Entry(Structure):
+    _fields_ = [("before", c_void_p * 5), ("accpath", c_char_p), ("path", c_char_p), ("errno", c_int), ("symfd", c_int),
+                ("pathlen", c_ushort), ("namelen", c_ushort), ("ino", c_ulong), ("dev", c_ulong), ("nlink", c_ulong),
+                ("level", c_short), ("info", c_ushort)]
+libc.fts_open.restype = c_void_p
+libc.fts_close.argtypes = [c_void_p]
+libc.fts_read.argtypes, libc.fts_read.restype = [c_void_p], POINTER(Entry)
+for options in (4 | 16, 4 | 2):  # FTS_NOCHDIR with FTS_PHYSICAL or FTS_LOGICAL
+    stream = libc.fts_open((c_char_p * 2)(root.encode(), None), options, None)
+    found = []
+    while entry := libc.fts_read(stream):
+        found.append((entry.contents.path.decode()[len(root):], entry.contents.info))
+    print(libc.fts_close(stream), sorted(found))
+'''
+        plain = self.folder / "plain"
+        shutil.copytree(self.source, plain, symlinks=True)
+        wanted = subprocess.run([sys.executable, "-c", script, plain], capture_output=True, text=True, check=True).stdout
+        self.assertIn("('/train/sub/deep/two', 0)", wanted)
+        self.assertEqual(self.run_in_store(sys.executable, "-c", script, self.root).stdout, wanted)
+
     def test_the_dataset_is_read_only(self):
         script = """
 import errno

@@ -11,6 +11,7 @@
 
 #include "hook/arena.h"
 #include "hook/syscall.h"
+#include "store/preload/attributes.h"
 #include "store/preload/hooks.h"
 
 namespace millrace::store {
@@ -88,16 +89,26 @@ struct dirent64* without_link_type(struct dirent64* entry) {
   return entry;
 }
 
-// The next name of a real stream that a program has created; null at the end.
+}  // namespace
+
+DIR* open_written(uint32_t directory) {
+  if (!client.has_written()) return failure<DIR*>(ENOENT);
+  return with_real_path(directory, [](const char* path) { return real_opendir(path); });
+}
+
 struct dirent64* next_written(DIR* real, uint32_t directory) {
   if (!client.has_written()) return nullptr;
   for (;;) {
     struct dirent64* entry = real_readdir(real);
-    if (entry == nullptr || is_written_name(directory, entry->d_name)) {
-      return without_link_type(entry);
-    }
+    const bool is_new =
+        entry == nullptr ||
+        (directory == kNoEntry ? strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0
+                               : is_written_name(directory, entry->d_name));
+    if (is_new) return without_link_type(entry);
   }
 }
+
+namespace {
 
 struct dirent64* next_entry(DIR* real, uint32_t directory) {
   Stream* stream = stream_of(dirfd(real));
@@ -188,8 +199,7 @@ struct List {
 
 // False if memory is refused.
 bool list_written(uint32_t directory, Filter filter, List& list) {
-  if (!client.has_written()) return true;
-  DIR* real = with_real_path(directory, [](const char* path) { return real_opendir(path); });
+  DIR* real = open_written(directory);
   if (real == nullptr) return true;
   bool has_room = true;
   while (has_room) {

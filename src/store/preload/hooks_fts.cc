@@ -2,8 +2,10 @@
 // tree, which lack the files that nobody has read yet.
 //
 // The working directory is never changed, as with FTS_NOCHDIR. FTS_SEEDOT is ignored, and a
-// directory outside of the root, reached by a link, has no children. If the starting points are not
-// all below the root, the C library does the walk.
+// directory outside of the root, reached by a link, has no children. The names that programs have
+// created follow those of the catalogue; FTS_AGAIN and FTS_FOLLOW change nothing for them. If the
+// starting points are not all in the catalogue, the C library does the walk.
+#include <dirent.h>
 #include <fts.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +23,7 @@ constexpr size_t kStreamPathBytes = 2 * kPathBytes;
 
 // A file of a walk. Its name, and the path of a starting point, follow.
 struct Node {
-  uint32_t own;                 // entry
+  uint32_t own;                 // entry; kNoEntry: a program has created it
   uint32_t entry;               // after following links; kNoEntry: outside
   const char* start = nullptr;  // of a starting point: its path
   struct stat status;
@@ -90,6 +92,7 @@ void follow_node(Node& node, bool& exists) {
 // Fills in what the file is.
 void classify(Node& node, bool follows) {
   FTSENT& shown = node.shown;
+  if (node.own == kNoEntry) return;
   node.entry = node.own;
   fill_status(node.own, &node.status);
   shown.fts_info = S_ISDIR(node.status.st_mode)   ? FTS_D
@@ -163,29 +166,98 @@ Room add_block(FtsStream& stream, size_t count, size_t nodes_bytes) {
   return {reinterpret_cast<FTSENT**>(memory + sizeof(Block)), memory + sizeof(Block) + list_bytes};
 }
 
-// The children of a directory, on top. Null with errno if there are none or memory is refused.
-FTSENT* build_children(FtsStream& stream, FTSENT* parent) {
-  errno = 0;
-  const uint32_t directory = node_of(parent)->entry;
-  if (directory == kNoEntry) return nullptr;
-  const wire::CatalogueView::Children children = client.catalogue.children(entry_at(directory));
-  if (children.count == 0) return nullptr;
-  size_t size_bytes = 0;
-  for (uint32_t i = 0; i < children.count; ++i) {
-    size_bytes += node_bytes(entry_at(children.first + i).name_bytes, 0);
+// The same for a name that a program has created, in an open directory.
+void classify_written(Node& node, int directory, bool follows) {
+  FTSENT& shown = node.shown;
+  node.entry = kNoEntry;
+  const bool exists = fstatat(directory, shown.fts_name, &node.status, AT_SYMLINK_NOFOLLOW) == 0;
+  const mode_t mode = node.status.st_mode;
+  shown.fts_info = !exists ? FTS_NS : S_ISDIR(mode) ? FTS_D : S_ISLNK(mode) ? FTS_SL : FTS_F;
+  if (shown.fts_info == FTS_SL && follows) {
+    struct stat target;
+    const bool leads = fstatat(directory, shown.fts_name, &target, 0) == 0;
+    if (leads) node.status = target;
+    shown.fts_info = !leads ? FTS_SLNONE : S_ISREG(target.st_mode) ? FTS_F : FTS_DEFAULT;
   }
-  const Room room = add_block(stream, children.count, size_bytes);
-  if (room.list == nullptr) return failure<FTSENT*>(ENOMEM);
+  if (exists && !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode)) shown.fts_info = FTS_DEFAULT;
+  shown.fts_ino = node.status.st_ino;
+  shown.fts_dev = node.status.st_dev;
+  shown.fts_nlink = node.status.st_nlink;
+}
+
+// The children of a directory while they are listed.
+struct Children {
+  uint32_t directory;  // kNoEntry: a program has created it
+  wire::CatalogueView::Children catalogued;
+  DIR* written;  // null: none
+
+  size_t count = 0;
+  size_t size_bytes = 0;
+};
+
+void measure(Children& children) {
+  for (uint32_t i = 0; i < children.catalogued.count; ++i, ++children.count) {
+    children.size_bytes += node_bytes(entry_at(children.catalogued.first + i).name_bytes, 0);
+  }
+  if (children.written == nullptr) return;
+  while (const struct dirent64* next = next_written(children.written, children.directory)) {
+    children.size_bytes += node_bytes(strlen(next->d_name), 0);
+    ++children.count;
+  }
+  rewinddir(children.written);
+}
+
+// Makes the nodes; names that have appeared since are left out. Returns how many.
+size_t make_children(const Children& children, FTSENT* parent, bool follows, const Room& room) {
   char* at = room.nodes;
-  for (uint32_t i = 0; i < children.count; ++i) {
-    const std::string_view name = client.catalogue.name(entry_at(children.first + i));
-    Node* node = make_node(at, children.first + i, name, {}, parent);
-    classify(*node, (stream.shown.fts_options & FTS_LOGICAL) != 0);
-    room.list[i] = &node->shown;
+  size_t made = 0;
+  for (; made < children.catalogued.count; ++made) {
+    const uint32_t entry = children.catalogued.first + static_cast<uint32_t>(made);
+    const std::string_view name = client.catalogue.name(entry_at(entry));
+    Node* node = make_node(at, entry, name, {}, parent);
+    classify(*node, follows);
+    room.list[made] = &node->shown;
     at += node_bytes(name.size(), 0);
   }
-  stream.is_built = true;
-  return link_nodes(stream, room.list, children.count);
+  while (made < children.count) {
+    const struct dirent64* next = next_written(children.written, children.directory);
+    if (next == nullptr) break;
+    const size_t size = node_bytes(strlen(next->d_name), 0);
+    if (at + size > room.nodes + children.size_bytes) break;
+    Node* node = make_node(at, kNoEntry, next->d_name, {}, parent);
+    classify_written(*node, dirfd(children.written), follows);
+    room.list[made++] = &node->shown;
+    at += size;
+  }
+  return made;
+}
+
+// The children of a directory, on top. Null with errno if there are none or memory is refused.
+// REQUIRES: it is the current one.
+FTSENT* build_children(FtsStream& stream, FTSENT* parent) {
+  const Node& above = *node_of(parent);
+  if (above.entry == kNoEntry && above.own != kNoEntry) return failure<FTSENT*>(0);  // outside
+  Children children = {.directory = above.entry, .catalogued = {}, .written = nullptr};
+  if (above.entry != kNoEntry)
+    children.catalogued = client.catalogue.children(entry_at(above.entry));
+  children.written = above.entry != kNoEntry ? open_written(above.entry) : opendir(stream.path);
+  measure(children);
+  FTSENT* first = nullptr;
+  int error = 0;
+  if (children.count > 0) {
+    const Room room = add_block(stream, children.count, children.size_bytes);
+    const bool follows = (stream.shown.fts_options & FTS_LOGICAL) != 0;
+    error = room.list == nullptr ? ENOMEM : 0;
+    if (error == 0) {
+      const size_t count = make_children(children, parent, follows, room);
+      first = link_nodes(stream, room.list, count);
+      stream.is_built = first != nullptr;
+      if (first == nullptr) drop_block(stream);
+    }
+  }
+  if (children.written != nullptr) closedir(children.written);
+  errno = error;
+  return first;
 }
 
 std::string_view last_component(std::string_view path) {
