@@ -276,11 +276,13 @@ TEST_F(PeerServices, RenamingAndRemovingANewFileReachesAllNodes) {
   const wire::RemoteName name = remote(*services_[1], "new");
   ASSERT_EQ(ask(*services_[1], name.id, wire::StoreRequestKind::kFetch), 0);
   fs::create_directory(services_[0]->node() / "tree/d");
+  create(*services_[0], "d/first", "");  // from now on the directory is watched
+  static_cast<void>(remote(*services_[1], "d/first"));
   fs::rename(services_[0]->node() / "tree/new", services_[0]->node() / "tree/d/moved");
   while (is_name(*services_[1], "new")) std::this_thread::yield();
   EXPECT_EQ(text_on(*services_[1], "d/moved"), "text");
   fs::remove(services_[0]->node() / "tree/d/moved");
-  while (is_name(*services_[1], "d")) std::this_thread::yield();
+  while (is_name(*services_[1], "d/moved")) std::this_thread::yield();
   EXPECT_EQ(ask(*services_[1], name.id, wire::StoreRequestKind::kFetch), ESTALE);
 }
 

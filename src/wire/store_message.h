@@ -21,7 +21,7 @@ enum class StoreRequestKind : uint16_t {
   kWatch = 2,        // names will be created in the directory `entry`: save them from now on
   kFlush = 3,        // save all that was created below the root; reply when it is durable
   kPlace = 4,        // put its bytes into the arena, and reply when they are there (kStoreFast)
-  kFetch = 5,  // get the bytes of the name with the id `entry` (store_name.h); ESTALE: the name
+  kFetch = 6,  // get the bytes of the name with the id `entry` (store_name.h); ESTALE: the name
                // has changed, look again
 };
 
