@@ -310,9 +310,72 @@ class Interface(unittest.TestCase):
                 loss = net(images).float().square().mean()
             loss.backward()
             optimizer.step()
-            losses.append(float(loss))
+            losses.append(loss.item())
         self.assertLess(losses[-1], losses[0])
         self.assertTrue(all(each.dtype == torch.float32 for each in net.parameters()))
+
+    def test_channels_last_and_empty_parameters_are_updated(self):
+        for way in WAYS:
+            with self.subTest(way.__name__), mock.patch.object(lars, "_choose", lambda _: way):
+                torch.manual_seed(2)
+                start, gradient = torch.randn(4, 3, 5, 5), torch.randn(4, 3, 5, 5)
+                last = nn.Parameter(start.clone().to(memory_format=torch.channels_last))
+                last.grad = gradient.to(memory_format=torch.channels_last)
+                empty = nn.Parameter(torch.zeros(0, 3))
+                empty.grad = torch.zeros(0, 3)
+                optimizer = optim.LARS([last, empty], lr=1.0)
+                optimizer.step()
+                optimizer.step()
+                expected = reference(start, [gradient, gradient], [1.0, 1.0])
+                torch.testing.assert_close(last.detach().double(), expected, rtol=1e-5, atol=1e-5,
+                                           check_stride=False)
+
+    def test_a_gradient_that_comes_later_finds_its_place(self):
+        for way in WAYS:
+            with self.subTest(way.__name__), mock.patch.object(lars, "_choose", lambda _: way):
+                first, second = parameter([[3.0, 4.0]]), parameter([[3.0, 4.0]])
+                optimizer = optim.LARS([first, second], lr=1.0)
+                first.grad = torch.tensor([[0.6, 0.8]]).double()
+                optimizer.step()
+                second.grad = torch.tensor([[0.6, 0.8]]).double()
+                optimizer.step()
+                torch.testing.assert_close(first.detach(), torch.tensor([[2.991303, 3.988404]]).double(),
+                                           rtol=0, atol=1e-6)
+                torch.testing.assert_close(second.detach(), torch.tensor([[2.997, 3.996]]).double())
+
+    def test_a_pickled_optimizer_continues(self):
+        w = parameter([[3.0, 4.0]])
+        w.grad = torch.tensor([[0.6, 0.8]]).double()
+        optimizer = optim.LARS([w], lr=1.0)
+        optimizer.step()
+        other = copy.deepcopy(optimizer)
+        moved = other.param_groups[0]["params"][0]
+        moved.grad = w.grad.clone()
+        other.step()
+        torch.testing.assert_close(moved.detach(), torch.tensor([[2.991303, 3.988404]]).double(),
+                                   rtol=0, atol=1e-6)
+
+    def test_a_compiled_step_is_the_same_step(self):
+        if not hasattr(torch, "compile"):
+            self.skipTest("needs torch.compile")
+        eager, compiled = small_net(), small_net()
+        steps = []
+        for net in (eager, compiled):
+            optimizer = optim.LARS(optim.parameter_groups(net), lr=torch.tensor(0.5))
+            steps.append((net, optimizer, optimizer.step))
+        whole = torch.compile(lambda: optimizer.step(), backend="eager", fullgraph=True)
+        steps[1] = (compiled, optimizer, whole)
+        for number in range(4):
+            images = torch.randn(2, 3, 8, 8)
+            for net, optimizer, step in steps:
+                optimizer.zero_grad()
+                net(images).square().mean().backward()
+                if number == 2:
+                    net[3].bias.grad.fill_(math.nan)
+                step()
+        for ours, other in zip(compiled.parameters(), eager.parameters()):
+            torch.testing.assert_close(ours, other)
+        self.assertEqual([each.skipped_steps for _, each, _ in steps], [1, 1])
 
     def test_wrong_options_are_named(self):
         w = parameter([1.0])

@@ -8,7 +8,9 @@ A step with a NaN or infinite gradient changes nothing and is counted. On a GPU 
 norms make the host wait: trust ratios stay on the device. docs/design/optim.md says how.
 """
 
+import itertools
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional, Union
@@ -52,6 +54,7 @@ class LARS(Optimizer):
                              "can be used only once")
         self._skipped: dict[torch.device, Tensor] = {}  # steps, counted where their gradients are
         self._skipped_before = 0  # in the state that was loaded, and on the CPU
+        self._flats: dict[tuple, _Flat] = {}  # by device and dtype
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay,
                                   "trust_coefficient": trust_coefficient,
                                   "lr_in_momentum": bool(lr_in_momentum), "clip": bool(clip),
@@ -100,8 +103,8 @@ class LARS(Optimizer):
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
-        self.__dict__.setdefault("_skipped", {})
-        self.__dict__.setdefault("_skipped_before", 0)
+        for name, value in (("_skipped", {}), ("_skipped_before", 0), ("_flats", {})):
+            self.__dict__.setdefault(name, value)
 
     def _batches(self) -> list["_Batch"]:
         """The parameters with a gradient, by group, device and dtype."""
@@ -126,6 +129,12 @@ class LARS(Optimizer):
                 if "momentum_buffer" not in state[each]:
                     state[each]["momentum_buffer"] = torch.zeros_like(each)
             return [state[each]["momentum_buffer"] for each in parameters]
+
+    def _flat_of(self, kind: tuple, w: list[Tensor]) -> "_Flat":
+        flat = self._flats.get(kind)
+        if flat is None or not flat.is_of(w):
+            flat = self._flats[kind] = _Flat(w)
+        return flat
 
     def _count_skipped(self, is_skipped: Tensor) -> None:
         count = self._skipped.get(is_skipped.device)
@@ -215,63 +224,122 @@ def _host_rates(group: dict[str, Any], w_norm: float, g_norm: float) -> tuple[fl
 
 
 def _step_fused(optimizer: LARS, batches: list[_Batch]) -> None:
-    """Four passes of multi-tensor kernels and one kernel per adapted parameter. The last kernel reads
-    whether to skip."""
-    g_norms, skips = _judge(optimizer, batches)
+    """A few multi-tensor kernels for all parameters of a device and dtype. The last one reads whether to
+    skip."""
+    norms, skips = _judge(optimizer, batches)
     found = {device: skip.float() for device, skip in skips.items()}
-    for batch, norms in zip(batches, g_norms):
-        group = batch.group
-        into, onto = _device_rates(batch, norms)
-        g = torch._foreach_neg(batch.g) if group["maximize"] else batch.g
-        if group["weight_decay"] != 0:
-            direction = torch._foreach_add(g, batch.w, alpha=group["weight_decay"])
-            torch._foreach_mul_(direction, into)
-        else:
-            direction = torch._foreach_mul(g, into)
-        torch._fused_sgd_(batch.w, direction, batch.v, weight_decay=0.0, momentum=group["momentum"],
-                          lr=onto, dampening=0.0, nesterov=False, maximize=False, is_first_step=False,
-                          grad_scale=None, found_inf=found[batch.device])
+    for kind, places in _kinds(batches).items():
+        parts = [batches[place] for place in places]
+        rates = [_device_rates(batches[place], norms[place]) for place in places]
+        flat = optimizer._flat_of(kind, [each for batch in parts for each in batch.w])
+        torch._foreach_copy_(flat.views, [each for batch in parts for each in batch.g])
+        views = [flat.views[begin:end] for begin, end in _ranges(parts)]
+        for batch, direction in zip(parts, views):
+            if batch.group["maximize"]:
+                torch._foreach_neg_(direction)
+            if batch.group["weight_decay"] != 0:
+                torch._foreach_add_(direction, batch.w, alpha=batch.group["weight_decay"])
+        flat.scale(torch.cat([into for into, _ in rates]))
+        for batch, direction, (_, onto) in zip(parts, views, rates):
+            torch._fused_sgd_(batch.w, direction, batch.v, weight_decay=0.0,
+                              momentum=batch.group["momentum"], lr=onto, dampening=0.0, nesterov=False,
+                              maximize=False, is_first_step=False, grad_scale=None,
+                              found_inf=found[batch.device])
 
 
 def _step_on_tensors(optimizer: LARS, batches: list[_Batch]) -> None:
     """For torch.compile, which fuses it, and for devices and versions of torch without fused SGD."""
-    g_norms, skips = _judge(optimizer, batches)
-    for batch, norms in zip(batches, g_norms):
+    norms, skips = _judge(optimizer, batches)
+    for batch, both in zip(batches, norms):
         group, skip = batch.group, skips[batch.device]
-        into, onto = _device_rates(batch, norms)
-        rates = into if isinstance(into, list) else [into] * len(batch.w)
-        for w, g, v, rate in zip(batch.w, batch.g, batch.v, rates):
+        into, onto = _device_rates(batch, both)
+        for w, g, v, rate in zip(batch.w, batch.g, batch.v, into.unbind()):
             direction = (-g if group["maximize"] else g) + group["weight_decay"] * w
             velocity = group["momentum"] * v + rate * direction
             v.copy_(torch.where(skip, v, velocity))
             w.copy_(torch.where(skip, w, w - onto * velocity))
 
 
-def _judge(optimizer: LARS, batches: list[_Batch]) -> tuple[list[Tensor], dict[torch.device, Tensor]]:
-    """The norms of the gradients of each batch; and on each device whether to skip the step."""
+class _Flat:
+    """One tensor for the directions of many parameters. Each has rows of its own, so that a vector
+    with a rate for each row scales all of them in one kernel: foreach functions take a factor for each
+    tensor only from the host."""
+
+    ROW = 512
+
+    def __init__(self, w: list[Tensor]) -> None:
+        self.w = w
+        rows = [-(-each.numel() // self.ROW) for each in w]
+        self._memory = torch.zeros(sum(rows), self.ROW, dtype=w[0].dtype, device=w[0].device)
+        owners = torch.repeat_interleave(torch.arange(len(w)), torch.tensor(rows))
+        self._owners = owners.to(w[0].device)
+        self.views = []
+        begin = 0
+        for each, count in zip(w, rows):
+            # With the strides of the parameter (channels last), which multi-tensor kernels need.
+            strides = torch.empty_like(each, device="meta").stride()
+            self.views.append(self._memory.as_strided(each.shape, strides, begin * self.ROW))
+            begin += count
+
+    def is_of(self, w: list[Tensor]) -> bool:
+        return len(w) == len(self.w) and all(map(operator.is_, w, self.w))
+
+    def scale(self, rates: Tensor) -> None:
+        self._memory.mul_(rates[self._owners].unsqueeze(1))
+
+
+def _kinds(batches: list[_Batch]) -> dict[tuple, list[int]]:
+    """The numbers of the batches of each device and dtype."""
+    kinds: dict[tuple, list[int]] = {}
+    for number, batch in enumerate(batches):
+        kinds.setdefault((batch.device, batch.w[0].dtype), []).append(number)
+    return kinds
+
+
+def _ranges(batches: list[_Batch]) -> list[tuple[int, int]]:
+    ends = list(itertools.accumulate(len(batch.w) for batch in batches))
+    return list(zip([0, *ends], ends))
+
+
+_Norms = tuple[Tensor, Optional[Tensor]]  # of the gradients, and of the weights if they are adapted
+
+
+def _judge(optimizer: LARS, batches: list[_Batch]) -> tuple[list[_Norms], dict[torch.device, Tensor]]:
+    """The norms of each batch; and on each device whether to skip the step."""
     found = _unscale(optimizer, batches)
-    g_norms = [_stacked_norms(batch.g) for batch in batches]
+    norms: dict[int, _Norms] = {}
+    for places in _kinds(batches).values():
+        # All in one kernel.
+        lists = [batches[place].g for place in places]
+        lists += [batches[place].w for place in places if batches[place].group["adapt"]]
+        all_norms = _stacked_norms([each for part in lists for each in part])
+        parts = all_norms.split([len(part) for part in lists])
+        w_norms = iter(parts[len(places):])
+        for place, g_norms in zip(places, parts):
+            norms[place] = g_norms, next(w_norms) if batches[place].group["adapt"] else None
     home = batches[0].device
-    # A norm is finite if and only if all gradients are, up to an overflow of their squares.
-    findings = [~torch.isfinite(norms).all() for norms in g_norms] + [(each != 0).any() for each in found]
+    # The sum is finite if and only if all gradients are, up to an overflow of their squares.
+    findings = [~torch.isfinite(g_norms.sum()) for g_norms, _ in norms.values()]
+    findings += [(each != 0).any() for each in found]
     skip = torch.stack([each.to(home, non_blocking=True) for each in findings]).any()
     optimizer._count_skipped(skip)
-    return g_norms, {batch.device: skip.to(batch.device, non_blocking=True) for batch in batches}
+    return ([norms[place] for place in range(len(batches))],
+            {batch.device: skip.to(batch.device, non_blocking=True) for batch in batches})
 
 
-def _device_rates(batch: _Batch, g_norms: Tensor) -> tuple[Any, Any]:
-    """Like _host_rates, but of all parameters of a batch: a list of tensors if they are adapted."""
+def _device_rates(batch: _Batch, norms: _Norms) -> tuple[Tensor, Any]:
+    """Like _host_rates, but of all parameters of a batch: a vector, and a number or tensor."""
     group = batch.group
+    g_norms, w_norms = norms
     lr = group["lr"].to(batch.device) if isinstance(group["lr"], Tensor) else group["lr"]
-    if not group["adapt"]:
-        return (lr, 1.0) if group["lr_in_momentum"] else (1.0, lr)
-    w_norms = _stacked_norms(batch.w)
-    trust = group["trust_coefficient"] * w_norms / (g_norms + group["weight_decay"] * w_norms)
-    trust = torch.where((w_norms != 0) & (g_norms != 0), trust, torch.ones_like(trust))
-    if group["clip"]:
-        trust = (trust / lr).clamp(max=1.0)
-    rates = trust * lr if group["lr_in_momentum"] else trust
-    return list(rates.unbind()), 1.0 if group["lr_in_momentum"] else lr
+    if w_norms is None:
+        trust = torch.ones_like(g_norms)
+    else:
+        trust = group["trust_coefficient"] * w_norms / (g_norms + group["weight_decay"] * w_norms)
+        trust = torch.where((w_norms != 0) & (g_norms != 0), trust, torch.ones_like(trust))
+        if group["clip"]:
+            trust = (trust / lr).clamp(max=1.0)
+    return (trust * lr, 1.0) if group["lr_in_momentum"] else (trust, lr)
 
 
 def _stacked_norms(tensors: list[Tensor]) -> Tensor:
