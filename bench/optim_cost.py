@@ -90,6 +90,27 @@ def measure(made, rounds, steps, synchronize):
             for name in made]
 
 
+def difference_to_cpu(shapes, device):
+    """The largest relative difference of a weight after 5 steps, one of them skipped; and the number of
+    skipped steps."""
+    made = []
+    for where in (device, "cpu"):
+        groups = make_parameters(shapes, where, torch.float32)
+        optimizer = optim.LARS(groups, lr=1.0)
+        for step in range(5):
+            gradient = groups[1]["params"][0].grad
+            kept = gradient.clone()
+            if step == 2:
+                gradient[0] = float("nan")
+            optimizer.step()
+            gradient.copy_(kept)
+        made.append((groups, optimizer.skipped_steps))
+    (ours, skipped), (others, _) = made
+    worst = max(((own.cpu() - other).abs().max() / other.abs().max()).item()
+                for group, twins in zip(ours, others) for own, other in zip(group["params"], twins["params"]))
+    return worst, skipped
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--device", default="cpu")
@@ -124,10 +145,13 @@ def main():
         row["ratio"], row["best_ratio"] = (row[key] / rows[0][key] for key in ("ms", "best_ms"))
         print(f"{row['optimizer']:18} {row['ms']:10.3f} {row['best_ms']:8.3f} {row['host_ms']:8.3f} "
               f"{row['ratio']:16.2f} {row['best_ratio']:6.2f}")
+    worst, skipped = difference_to_cpu(shapes, arguments.device)
+    print(f"after 5 steps, one with a NaN gradient: {skipped} skipped; weights differ from the CPU's by {worst:.1e}")
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump({"torch": torch.__version__, "device": where, "dtype": arguments.dtype,
-                       "tensors": len(shapes), "numbers": size, "rows": rows}, file, indent=1)
+                       "tensors": len(shapes), "numbers": size, "rows": rows,
+                       "difference_to_cpu": worst, "skipped": skipped}, file, indent=1)
 
 
 if __name__ == "__main__":
