@@ -1,0 +1,285 @@
+"""The command: parses options, starts ranks, trains under every condition and writes the results."""
+
+import argparse
+import importlib
+import inspect
+import json
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+DESCRIPTION = """\
+Trains one model under global, local and partial shuffling, and compares the accuracy.
+
+  python -m millrace.lab --dataset fashion-mnist --workers 16,64,256 --fractions 0,0.1,0.3,1
+
+Each of M workers holds a shard of the samples, and exchanges a fraction Q of it after every epoch: Q = 0 is local
+shuffling, Q = 1 global. The workers are virtual, in this process, unless --ranks is given."""
+EPILOG = """\
+examples:
+  python -m millrace.lab --dataset synthetic --workers 8 --skew-only          which Q is likely to be enough; seconds
+  python -m millrace.lab --model my.net:make --data my.data:load --workers 64
+  python -m millrace.lab --dataset fashion-mnist --workers 4 --ranks gloo --processes 4
+  torchrun --nproc-per-node 8 -m millrace.lab --dataset cifar-10 --folder cifar-10 --workers 8,64 --ranks nccl
+
+Writes table.txt, results.json, curves.svg and page.html to the folder --output. See docs/guide/lab.md."""
+
+
+class UsageError(Exception):
+    """Wrong arguments: the command exits with 2."""
+
+
+def main(arguments: list) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        import numpy  # noqa: F401
+        import torch  # noqa: F401
+    except ImportError as error:
+        return _complain(f"the lab needs PyTorch and NumPy: {error}", 1)
+    from millrace.lab.datasets import LabError
+    try:
+        _check(options)
+        if options.ranks and "RANK" not in os.environ:
+            from millrace.lab import ranks
+            return ranks.start(arguments, _process_count(options))
+        return _run(options)
+    except UsageError as error:
+        return _complain(str(error), 2)
+    except (LabError, ImportError) as error:
+        return _complain(str(error), 1)
+    except KeyboardInterrupt:
+        return _complain("interrupted; results of finished conditions are in the folder --output", 1)
+
+
+def _complain(message: str, code: int) -> int:
+    if os.environ.get("RANK", "0") == "0":
+        print(f"millrace.lab: {message}", file=sys.stderr)
+    return code
+
+
+# long-function: it is a table of options
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m millrace.lab", description=DESCRIPTION, epilog=EPILOG,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False)
+    what = parser.add_argument_group("what to train")
+    what.add_argument("--dataset", choices=("fashion-mnist", "cifar-10", "synthetic"), default=None)
+    what.add_argument("--folder", help="of the dataset's files")
+    what.add_argument("--data", metavar="MODULE:FUNCTION",
+                      help="your dataset: returns a millrace.lab.Dataset, or tensors of training samples, their labels, "
+                           "test samples, their labels")
+    what.add_argument("--model", default="mlp", metavar="NAME",
+                      help="mlp, mlp-layer-norm, convnet, resnet9, or MODULE:FUNCTION, which returns a torch.nn.Module "
+                           "(default mlp)")
+    what.add_argument("--samples", type=int, metavar="N", help="use only so many training samples")
+    shuffling = parser.add_argument_group("workers and shuffling")
+    shuffling.add_argument("--workers", default="16,64", metavar="M,...", help="numbers of workers (default 16,64)")
+    shuffling.add_argument("--fractions", default="0,0.1,0.3,1", metavar="Q,...",
+                           help="fractions exchanged after every epoch (default 0,0.1,0.3,1)")
+    shuffling.add_argument("--shards", default="sorted", metavar="KIND,...",
+                           help="sorted (by class), random, or both (default sorted)")
+    shuffling.add_argument("--skew-only", action="store_true",
+                           help="measure the skew of the shards and say which Q is likely to be enough, without training")
+    recipe = parser.add_argument_group("how to train")
+    recipe.add_argument("--epochs", type=int, default=8)
+    recipe.add_argument("--batch", type=int, help="of each worker (default 8)")
+    recipe.add_argument("--global-batch", type=int, help="of all workers together, instead of --batch")
+    recipe.add_argument("--rate", type=float, default=0.1, help="learning rate for 256 samples a step (default 0.1)")
+    recipe.add_argument("--scaling", choices=("sqrt", "linear", "none"), default="sqrt",
+                        help="how the rate grows with the samples of a step (default sqrt)")
+    recipe.add_argument("--optimizer", choices=("sgd", "lars"), default="sgd")
+    recipe.add_argument("--momentum", type=float, default=0.9)
+    recipe.add_argument("--weight-decay", type=float, default=5e-4)
+    recipe.add_argument("--warm-up", type=float, default=0.1, metavar="SHARE", help="of the run (default 0.1)")
+    recipe.add_argument("--precision", choices=("float32", "float64", "bf16", "fp16"), default="float32")
+    recipe.add_argument("--statistics", choices=("mean", "first"), default="mean",
+                        help="running statistics of batch normalisation for the test: the mean over the workers, or "
+                             "those of the first worker, as DistributedDataParallel saves them (default mean)")
+    recipe.add_argument("--seed", type=int, default=0)
+    recipe.add_argument("--repeats", type=int, default=3, help="seeds per condition (default 3)")
+    machine = parser.add_argument_group("where")
+    machine.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 or auto (default)")
+    machine.add_argument("--threads", type=int, help="of PyTorch on the CPU")
+    machine.add_argument("--ranks", choices=("gloo", "nccl"), help="real ranks; started here, or by torchrun")
+    machine.add_argument("--processes", type=int, metavar="N", help="ranks to start (default: the least --workers, at "
+                                                                   "most 8)")
+    output = parser.add_argument_group("output")
+    output.add_argument("--output", type=Path, default=Path("millrace-lab"), metavar="FOLDER",
+                        help="default millrace-lab")
+    output.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    output.add_argument("--quiet", action="store_true", help="no progress")
+    return parser
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Parses lists and raises for wrong options."""
+    options.workers = _numbers("--workers", options.workers, int)
+    options.fractions = _numbers("--fractions", options.fractions, float)
+    options.shards = options.shards.split(",")
+    for kind in options.shards:
+        if kind not in ("sorted", "random"):
+            raise UsageError(f"--shards: '{kind}' is neither sorted nor random")
+    for fraction in options.fractions:
+        if not 0 <= fraction <= 1:  # NaN too
+            raise UsageError(f"--fractions: {fraction:g} is not between 0 (local shuffling) and 1 (global)")
+    if min(options.workers) < 1:
+        raise UsageError(f"--workers: {min(options.workers)} workers cannot train: give 1 or more")
+    for name in ("epochs", "batch", "global_batch", "repeats", "samples", "threads", "processes"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise UsageError(f"--{name.replace('_', '-')}: {value} is not positive")
+    for name in ("rate", "momentum", "weight_decay", "warm_up"):
+        value = getattr(options, name)
+        if not math.isfinite(value) or value < 0:
+            raise UsageError(f"--{name.replace('_', '-')}: {value:g} is not a number from 0")
+    if options.seed < 0:
+        raise UsageError(f"--seed: {options.seed} is negative")
+    if options.batch and options.global_batch:
+        raise UsageError("give either --batch or --global-batch")
+    if options.data and options.dataset:
+        raise UsageError("give either --dataset or --data")
+    for name in ("data", "model"):
+        value = getattr(options, name)
+        if value and ":" not in value and (name == "data" or value not in _model_names()):
+            raise UsageError(f"--{name}: '{value}' is not MODULE:FUNCTION"
+                             + ("" if name == "data" else f", nor one of {', '.join(_model_names())}"))
+
+
+def _model_names() -> list:
+    from millrace.lab.models import MODELS
+    return list(MODELS)
+
+
+def _numbers(option: str, text: str, kind: type) -> list:
+    try:
+        numbers = [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"{option}: '{text}' is not a list of numbers, such as "
+                         f"{'16,64' if kind is int else '0,0.1,1'}") from None
+    return sorted(set(numbers))
+
+
+def _process_count(options: argparse.Namespace) -> int:
+    return options.processes or min(8, options.workers[0])
+
+
+def _imported(option: str, name: str) -> Callable:
+    from millrace.lab.datasets import LabError
+    module, _, function = name.partition(":")
+    try:
+        found = importlib.import_module(module)
+    except ImportError as error:
+        raise LabError(f"--{option} {name}: cannot import {module}: {error}") from None
+    if not callable(getattr(found, function, None)):
+        raise LabError(f"--{option} {name}: {module} has no function '{function}'")
+    return getattr(found, function)
+
+
+def _dataset(options: argparse.Namespace) -> Any:
+    from millrace.lab import datasets
+    if not options.data:
+        return datasets.load(options.dataset or "synthetic", options.folder).first(options.samples)
+    given = _imported("data", options.data)()
+    if not isinstance(given, datasets.Dataset):
+        import torch
+        try:
+            given = datasets.Dataset(options.data, *map(torch.as_tensor, given))
+        except TypeError:
+            raise datasets.LabError(f"--data {options.data} returned neither a millrace.lab.Dataset nor four tensors "
+                                    "(training samples, labels, test samples, labels)") from None
+    return given.first(options.samples)
+
+
+def _model(options: argparse.Namespace) -> Callable:
+    from millrace.lab.models import MODELS
+    if options.model in MODELS:
+        return MODELS[options.model]
+    function = _imported("model", options.model)
+    needed = [each for each in inspect.signature(function).parameters.values()
+              if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return function if needed else lambda dataset: function()
+
+
+def _device(options: argparse.Namespace) -> Any:
+    import torch
+    from millrace.lab.datasets import LabError
+    name = options.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() and options.ranks != "gloo" else "cpu"
+    if name == "cuda" and options.ranks:
+        name = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UsageError(f"--device: '{name}' is not a device of PyTorch; give cpu or cuda") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise LabError("--device: PyTorch finds no CUDA device here; give --device cpu")
+    if device.type == "cpu" and options.precision == "fp16":
+        raise LabError("--precision fp16 needs a GPU; give --precision bf16 or float32")
+    if device.type == "cuda":
+        torch.cuda.set_device(device if device.index is not None else 0)
+    return device
+
+
+def _run(options: argparse.Namespace) -> int:
+    import torch
+    from millrace.lab import experiment, ranks, results
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    device = _device(options)
+    with ranks.joined(options.ranks):
+        plan = experiment.Plan(dataset=_dataset(options), make_model=_model(options), model_name=options.model,
+                               device=device, options=options)
+        try:
+            plan.check()
+        except experiment.PlanError as error:
+            raise UsageError(str(error)) from None
+        progress = Progress(not options.quiet and sys.stderr.isatty() and plan.processes.rank == 0)
+        report = plan.run(progress, lambda partial: _save(options, partial, plan.processes.rank))
+        progress.clear()
+        if plan.processes.rank == 0:
+            colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+            print(json.dumps(report, indent=1) if options.json else results.text(report, colour))
+            if not options.json and not options.skew_only:
+                print(f"\nwrote {options.output}/page.html, curves.svg, results.json, table.txt")
+    return 0
+
+
+def _save(options: argparse.Namespace, report: dict, rank: int) -> None:
+    from millrace.lab import page, results
+    from millrace.lab.datasets import LabError
+    if rank != 0:
+        return
+    files = {"table.txt": results.text(report, False) + "\n", "results.json": json.dumps(report, indent=1) + "\n",
+             "curves.svg": page.curves(report), "page.html": page.html(report)}
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            unfinished = options.output / f".{name}.part"
+            unfinished.write_text(text, encoding="utf-8")
+            unfinished.replace(options.output / name)
+    except OSError as error:
+        raise LabError(f"cannot write {error.filename}: {error.strerror}; choose another folder with --output") from None
+
+
+class Progress:
+    """One line on a terminal, rewritten after every epoch."""
+
+    def __init__(self, is_shown: bool) -> None:
+        self._is_shown = is_shown
+        self._begin = time.monotonic()
+
+    def show(self, done: float, text: str) -> None:
+        if self._is_shown:
+            spent = time.monotonic() - self._begin
+            left = "" if done <= 0 else f", {spent / done * (1 - done):.0f} s left"
+            print(f"\r\033[K{100 * done:3.0f} %  {text}{left}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._is_shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
