@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Builds the Python package on this machine, with the libraries that it has, and makes the figures of docs/training.md.
+# Arguments go to bench/training_results.py.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+folder=build/gpu
+mkdir -p build
+cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=Release -DMILLRACE_PYTHON_EXECUTABLE="$(command -v "$python")" \
+  ${CMAKE_ARGS:-} > "$folder.log" 2>&1 || { tail -20 "$folder.log"; exit 1; }
+cmake --build "$folder" --parallel "$(nproc)" --target python_package > "$folder.build.log" 2>&1 ||
+  { tail -20 "$folder.build.log"; exit 1; }
+PYTHONPATH="$folder/python" exec "$python" bench/training_results.py "$@"
