@@ -27,7 +27,7 @@ EXPERIMENTS = ("tune", "shuffling", "batches", "adaptive", "compression", "preci
 SHARES = {"tune": 0.2, "shuffling": 0.38, "batches": 0.3, "adaptive": 0.1, "compression": 0.15, "precision": 0.15}
 # LARS multiplies the rate by this and by |w| / |g|. The published 0.001 needs rates of 10 and more, which biases and
 # norm layers, whose rate is not adapted, do not survive in a network this small.
-TRUST = 0.02
+TRUST = 0.05
 RATE = 0.1  # at a batch of 256, times the root of batch / 256: the middle of the rates that `tune` tries
 FACTORS = (0.5, 1.0, 2.0, 4.0)
 

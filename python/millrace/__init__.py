@@ -9,13 +9,15 @@
 
     from millrace import optim      # LARS and what else large batches need; with torch
 
+    python -m millrace.lab          # how much shuffling a model needs; with torch
+
 Importing this package needs only Python. It loads none of these parts; each is loaded on first use.
 See docs/guide/loader-python.md and docs/guide/trace-python.md.
 """
 
 TYPE_CHECKING = False  # type checkers assume True; importing typing costs a millisecond
 if TYPE_CHECKING:
-    from millrace import loader, optim, pls, trace
+    from millrace import lab, loader, optim, pls, trace
     from millrace._version import __version__
     from millrace.loader import (ArrayFolder, Balanced, Boxes, Cache, Concat, DataLoader, Dataset, Files,
                                  Folders, Image, ImageFolder, Listed, Local, Mask, Mixture, PaddedBatch,
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["ArrayFolder", "Balanced", "Boxes", "Cache", "Concat", "DataLoader", "Dataset", "Files",
            "Folders", "Image", "ImageFolder", "Listed", "Local", "Mask", "Mixture", "PaddedBatch",
            "Partial", "Prefetch", "Ragged", "RaggedBatch", "RawFolder", "SampleError", "Stats",
-           "Subset", "Text", "Weighted", "World", "__version__", "loader", "optim", "pls", "trace"]
-_MODULES = ("loader", "optim", "pls", "trace")
+           "Subset", "Text", "Weighted", "World", "__version__", "lab", "loader", "optim", "pls", "trace"]
+_MODULES = ("lab", "loader", "optim", "pls", "trace")
 
 
 if not TYPE_CHECKING:  # otherwise type checkers would accept any name

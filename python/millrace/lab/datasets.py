@@ -87,7 +87,7 @@ def _thin(samples: torch.Tensor, labels: torch.Tensor, count: int) -> tuple:
     return samples[chosen], labels[chosen]
 
 
-def load(name: str, folder: Optional[str], seed: int = 0) -> Dataset:
+def load(name: str, folder: Optional[str]) -> Dataset:
     if name == "fashion-mnist":
         return fashion_mnist(Path(folder) if folder else FASHION_FOLDER)
     if name == "cifar-10":
@@ -158,11 +158,14 @@ def _cifar_batch(path: Path) -> tuple:
     return records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0]
 
 
-def synthetic(train: int = 12000, test: int = 2000, classes: int = 10, features: int = 64) -> Dataset:
-    """Clouds of points, several for each class, that overlap a little. Needs no download."""
+def synthetic(train: int = 12000, test: int = 2000, classes: int = 10, features: int = 32) -> Dataset:
+    """Clouds of points, four for each class, that overlap, and whose level depends on the class as the
+    brightness of images does. Needs no download."""
     generator = torch.Generator().manual_seed(1)
-    centres = torch.randn(classes * 4, features, generator=generator)
-    clouds = torch.randint(len(centres), (train + test,), generator=generator)
-    samples = centres[clouds] + 0.9 * torch.randn(train + test, features, generator=generator)
+    clouds = torch.randint(4 * classes, (train + test,), generator=generator)
     labels = clouds % classes
+    centres = torch.randn(4 * classes, features, generator=generator)
+    levels = torch.linspace(-1, 1, classes)
+    samples = centres[clouds] + levels[labels][:, None]
+    samples = samples + 1.2 * torch.randn(train + test, features, generator=generator)
     return Dataset("synthetic", samples[:train], labels[:train], samples[train:], labels[train:])
