@@ -127,7 +127,7 @@ class Network:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.precision != "float32"
         module = models.resnet9(samples.dataset, width or job.width)
         self.module = module.to(samples.device, memory_format=torch.channels_last)
-        self.scaler = torch.cuda.amp.GradScaler(enabled=self.precision == "fp16")
+        self.scaler = training.make_scaler(self.precision == "fp16")
         self.loss = torch.nn.CrossEntropyLoss()
 
     def autocast(self) -> Any:
@@ -384,11 +384,11 @@ def precision(job: Job) -> Table:
     kinds = ("float32", "tf32", "bf16", "fp16") if job.device.type == "cuda" else ("float32", "bf16")
     batch = 64 if job.tiny else 1024
     for kind in kinds:  # the first steps choose algorithms
-        Network(job, job.samples, 0, kind, job.width * 4).backward(*Stream(job.samples, 0, 1, batch).next())
+        Network(job, job.samples, 0, kind, job.width * 2).backward(*Stream(job.samples, 0, 1, batch).next())
     for seed in job.seeds:
         for kind in kinds:
-            table.add((kind,), train(job, "sgd", batch, job.rate("sgd", batch), job.epochs(8), seed, precision=kind,
-                                     width=job.width * 4))
+            table.add((kind,), train(job, "sgd", batch, job.rate("sgd", batch), job.epochs(6), seed, precision=kind,
+                                     width=job.width * 2))
         if table.is_over():
             break
     return table

@@ -5,7 +5,6 @@ batch, and the mean of the workers' gradients is applied. One process computes a
 several processes a part of the workers each; the losses are the same.
 """
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -169,6 +168,11 @@ def make_optimizer(model: nn.Module, recipe: Recipe, rate: float) -> Any:
                            momentum=recipe.momentum, nesterov=recipe.momentum > 0)
 
 
+def make_scaler(is_enabled: bool) -> Any:
+    kind = getattr(torch.amp, "GradScaler", None)  # torch 2.3
+    return kind("cuda", enabled=is_enabled) if kind else torch.cuda.amp.GradScaler(enabled=is_enabled)
+
+
 class Trainer:
     """One model on the samples of some workers. `on_epoch(epoch, run)` is called after each epoch."""
 
@@ -185,7 +189,7 @@ class Trainer:
         self.steps = len(shards.arrangement) // self.global_batch
         self.rate = recipe.scaled_rate(self.global_batch)
         self.optimizer = make_optimizer(self.model, recipe, self.rate)
-        self.scaler = torch.cuda.amp.GradScaler(enabled=recipe.precision == "fp16" and samples.device.type == "cuda")
+        self.scaler = make_scaler(recipe.precision == "fp16")
         self.loss = nn.CrossEntropyLoss()
 
     def run(self, on_epoch: Optional[Callable] = None) -> Run:
@@ -267,7 +271,3 @@ class Trainer:
 def compute_dtype(precision: str) -> torch.dtype:
     """Of the weights and the inputs. Autocast keeps both in float32."""
     return torch.float64 if precision == "float64" else torch.float32
-
-
-def is_finite(run: Run) -> bool:
-    return all(math.isfinite(loss) for loss in run.loss)
