@@ -16,7 +16,7 @@ _STYLE = """
 _PAGE_STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2937; background: #fff; max-width: 1240px; margin: 2em auto; padding: 0 1em }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums } .scroll { overflow-x: auto }
-th, td { padding: 0.2em 0.7em; text-align: right; border-bottom: 1px solid #e5e7eb } th { font-weight: 600 }
+td { white-space: nowrap } th, td { padding: 0.2em 0.7em; text-align: right; border-bottom: 1px solid #e5e7eb } th { font-weight: 600 }
 .loss { color: #b91c1c } svg { max-width: 100%; height: auto }
 @media (prefers-color-scheme: dark) { body { color: #e5e7eb; background: #111827 } th, td { border-color: #374151 }
  .loss { color: #fca5a5 } }
@@ -66,10 +66,10 @@ class _Axes:
         self.low = low
         self.parts = [f'<text class="title" x="{_LEFT}" y="18">{markup.escape(title)}</text>']
         for share in range(5):
-            value = low + (1 - low) * share / 4
+            value = round(low + (1 - low) * share / 4, 4)
             y = self.y(value)
             self.parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-                              f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{100 * value:.0f} %</text>')
+                              f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{100 * value:g} %</text>')
         every = -(-self.count // 10)
         for index, tick in enumerate(ticks):
             if index % every == 0 or index == self.count - 1:

@@ -70,7 +70,7 @@ def findings(conditions: list) -> list:
         lost = 100 * (best["accuracy"] - group[0]["accuracy"])
         start = f"{workers} workers, {KINDS[kind]} shards: "
         if enough is group[0]:
-            sentences.append(f"{start}Q = {enough['fraction']:g} lost nothing ({percent(enough)} against "
+            sentences.append(f"{start}Q = {enough['fraction']:g} lost nothing measurable ({percent(enough)} against "
                              f"{percent(best)} with Q = {best['fraction']:g}).")
         else:
             sentences.append(f"{start}Q = {group[0]['fraction']:g} lost {lost:.1f} points; Q = {enough['fraction']:g} "
