@@ -22,7 +22,7 @@ BEGIN, END = "<!-- begin: tools/profile_schema.py -->\n", "<!-- end -->\n"
 # The types of the schema: numbers in C++, and the names of enums on the page.
 NUMBERS = {"u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t", "i64": "int64_t", "f64": "double"}
 ENUMS = {"Layer": "layer", "Role": "role", "CallKind": "call kind", "FileKind": "file kind",
-         "ReadOrder": "string", "WaitBasis": "string"}
+         "ReadOrder": "string", "WaitBasis": "string", "ComputeBasis": "string"}
 UNITS = {"-": "kNone", "inline": "kNone", "count": "kCount", "bytes": "kBytes", "ns": "kNs",
          "share": "kShare"}
 

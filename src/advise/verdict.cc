@@ -19,6 +19,11 @@ constexpr double kWaitingShare = 0.05;
 // rule knows it.
 constexpr double kMuchWaitingShare = 0.15;
 
+// Says that the time of waiting is the accelerator's idle time, where that is known.
+std::string_view with_idle_device(const Profile& profile) {
+  return profile.time.compute_basis == analyze::ComputeBasis::kRegions ? "" : ", with the GPU idle";
+}
+
 constexpr std::string_view kMarkRegions =
     "; mark regions to measure whether training waits for them";
 
@@ -67,8 +72,9 @@ Measured measure(const Profile& profile) {
     case analyze::WaitBasis::kRegions: {
       const bool much = waiting >= kMuchWaitingShare;
       return {.without = much ? Answer::kUnknown : Answer::kNo,
-              .sentence = fmt::format("{}: training waits for data {} of its time{}",
+              .sentence = fmt::format("{}: training waits for data {} of its time{}{}",
                                       much ? "unknown" : "no", format_percent(waiting),
+                                      with_idle_device(profile),
                                       waiting < kWaitingShare ? "" : ", and no rule found a cause"),
               .waits = waiting >= kWaitingShare};
     }
@@ -107,7 +113,8 @@ std::string yes(const Profile& profile, const Finding& finding, const Measured& 
         return fmt::format("yes: training loses up to {} of its time ({}), and waits for data {}",
                            format_percent(most.share), few_words(finding), waiting);
       }
-      return fmt::format("yes: training waits for data {} of its time{}", waiting,
+      return fmt::format("yes: training waits for data {} of its time{}{}", waiting,
+                         with_idle_device(profile),
                          finding.rule == "decode-bound" ? ", mostly for decoding"
                                                         : " (" + few_words(finding) + ")");
     case analyze::WaitBasis::kIoTime:

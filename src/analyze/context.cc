@@ -36,6 +36,7 @@ class Parents {
     for (uint32_t i = 0; i < trace.processes().size(); ++i) {
       const Process& process = trace.processes()[i];
       by_pid_[{process.session, process.pid}].push_back(i);
+      if (!is_addition(process)) by_pid_of_any_[process.pid].push_back(i);
     }
   }
 
@@ -43,6 +44,16 @@ class Parents {
   uint32_t parent(uint32_t index) const {
     const Process& child = trace_.processes()[index];
     uint32_t best = index;
+    if (is_addition(child)) {
+      const auto found = by_pid_of_any_.find(child.pid);
+      if (found == by_pid_of_any_.end()) return best;
+      for (const uint32_t candidate : found->second) {
+        if (is_older(candidate, index) && (best == index || is_older(best, candidate))) {
+          best = candidate;
+        }
+      }
+      return best;
+    }
     // First the same pid: a process that called exec ran another program before.
     for (const uint32_t pid : {child.pid, child.parent_pid}) {
       const auto found = by_pid_.find({child.session, pid});
@@ -64,7 +75,14 @@ class Parents {
   }
 
   const trace::Trace& trace_;
+  // A process that is its own parent adds to the process with this pid of another session: what
+  // torch.profiler recorded of it.
+  static bool is_addition(const Process& process) {
+    return process.pid != 0 && process.pid == process.parent_pid;
+  }
+
   std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> by_pid_;
+  std::map<uint32_t, std::vector<uint32_t>> by_pid_of_any_;  // without additions
 };
 
 // The key of a group: a rank, or the oldest ancestor of its processes.
@@ -175,6 +193,24 @@ void find_main_processes(Context& context, const RegionsPass& pass) {
   }
 }
 
+void find_device_times(Context& context, const RegionsPass& pass) {
+  for (size_t i = 0; i < context.group_of.size(); ++i) {
+    const Interval& span = pass.device_spans[i];
+    if (span.begin_ns >= span.end_ns) continue;
+    context.groups[static_cast<size_t>(context.group_of[i])].device.push_back(span);
+  }
+  for (Group& group : context.groups) {
+    std::sort(group.device.begin(), group.device.end(),
+              [](const Interval& a, const Interval& b) { return a.begin_ns < b.begin_ns; });
+    std::vector<Interval> joined;
+    for (const Interval& span : group.device) {
+      if (joined.empty() || span.begin_ns > joined.back().end_ns) joined.push_back(span);
+      joined.back().end_ns = std::max(joined.back().end_ns, span.end_ns);
+    }
+    group.device = std::move(joined);
+  }
+}
+
 // Uses the spans of the main process if it has any, because workers run ahead of it. Threads that
 // only load data run ahead too, so their spans are marked kReading.
 void make_epochs(Context& context, const RegionsPass& pass) {
@@ -277,6 +313,7 @@ Context make_context(const trace::Trace& trace, const Options& options,
       std::any_of(pass.roles.begin(), pass.roles.end(),
                   [](const auto& entry) { return entry.second == Role::kWait; });
   find_main_processes(context, pass);
+  find_device_times(context, pass);
   make_epochs(context, pass);
   find_training(context, pass);
   context.long_regions = std::move(pass.long_regions);

@@ -50,6 +50,9 @@ struct Group {
   // The thread of `main` that trains: the first one that computes, else the first that waits for
   // data or saves.
   std::optional<trace::ThreadIndex> thread;
+  // When the accelerator's own time is known: from its first to its last event, for each process
+  // that recorded any. Sorted, without overlaps.
+  std::vector<Interval> device;
   // From the begin of the first step to the end of the last; without steps, of compute regions.
   // Empty: neither is known.
   Interval training;
@@ -91,6 +94,18 @@ struct Context {
 
   GroupIndex group(trace::ProcessIndex process) const {
     return group_of[static_cast<size_t>(process)];
+  }
+  // Whether a region with this role and begin is compute of the group. Where the accelerator's time
+  // is known, that is compute, and the regions of the host only launch it.
+  bool is_compute(GroupIndex group, Role role, uint64_t begin_ns) const {
+    if (role == Role::kDevice) return true;
+    return (role == Role::kCompute || role == Role::kEvaluate) && !knows_device(group, begin_ns);
+  }
+  bool knows_device(GroupIndex group, uint64_t time_ns) const {
+    for (const Interval& known : groups[static_cast<size_t>(group)].device) {
+      if (time_ns >= known.begin_ns && time_ns < known.end_ns) return true;
+    }
+    return false;
   }
   // The role of a region with this name.
   Role role(trace::NameIndex name) const {

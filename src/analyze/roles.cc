@@ -36,6 +36,8 @@ constexpr KnownName kKnownNames[] = {
     {"evaluate", Role::kEvaluate},
     {"checkpoint", Role::kCheckpoint},
     {"restore", Role::kRestore},
+    {"device", Role::kDevice},
+    {"device_copy", Role::kDeviceCopy},
     {"train", Role::kCompute},
     {"load", Role::kFetch},
     {"wait", Role::kWait},

@@ -44,16 +44,24 @@ enum class Role : uint8_t {
   kEvaluate,     // validation
   kCheckpoint,   // state is saved
   kRestore,      // state is loaded
+  kDevice,       // the accelerator computes, measured on its own clock
+  kDeviceCopy,   // the accelerator copies from or to the host, measured on its own clock
 };
-inline constexpr size_t kRoleCount = 17;
+inline constexpr size_t kRoleCount = 19;
 inline constexpr std::array<std::string_view, kRoleCount> kRoleNames = {
-    "none",    "setup",       "epoch",     "step",       "wait",    "fetch",
-    "read",    "decode",      "transform", "collate",    "shuffle", "copy",
-    "compute", "communicate", "evaluate",  "checkpoint", "restore"};
+    "none",     "setup",      "epoch",   "step",    "wait",       "fetch",   "read",
+    "decode",   "transform",  "collate", "shuffle", "copy",       "compute", "communicate",
+    "evaluate", "checkpoint", "restore", "device",  "device_copy"};
 
 // Whether a region with this role says what its thread does. Epochs and steps only say when.
 constexpr bool is_activity(Role role) {
-  return role != Role::kNone && role != Role::kEpoch && role != Role::kStep;
+  return role != Role::kNone && role != Role::kEpoch && role != Role::kStep &&
+         role != Role::kDevice && role != Role::kDeviceCopy;
+}
+
+// Whether a region with this role says what the accelerator did, not what its thread does.
+constexpr bool is_of_device(Role role) {
+  return role == Role::kDevice || role == Role::kDeviceCopy;
 }
 
 // The layer that a region with this role belongs to.
@@ -67,6 +75,7 @@ constexpr Layer layer_of(Role role) {
     case Role::kCollate:
     case Role::kShuffle:
     case Role::kCopy:
+    case Role::kDeviceCopy:
       return Layer::kLoader;
     default:
       return Layer::kApplication;
@@ -120,5 +129,15 @@ enum class WaitBasis : uint8_t {
 inline constexpr size_t kWaitBasisCount = 3;
 inline constexpr std::array<std::string_view, kWaitBasisCount> kWaitBasisNames = {"none", "regions",
                                                                                   "io time"};
+
+// What the time of compute was computed from.
+enum class ComputeBasis : uint8_t {
+  kRegions = 0,  // regions of the host: forward, backward, optimizer
+  kDevice,       // the accelerator's own clock, for all ranks that compute
+  kBoth,         // the accelerator's clock for some ranks, regions for the others
+};
+inline constexpr size_t kComputeBasisCount = 3;
+inline constexpr std::array<std::string_view, kComputeBasisCount> kComputeBasisNames = {
+    "regions", "device", "both"};
 
 }  // namespace millrace::analyze

@@ -108,6 +108,26 @@ std::string stopped_for(const Profile& profile) {
   return fmt::format("stopped {} for {}", duration(stall_ns), names);
 }
 
+bool knows_device(const Profile& profile) {
+  return profile.time.compute_basis != analyze::ComputeBasis::kRegions;
+}
+
+// Says whose clock measured compute, and what waiting means then.
+std::string device_sentence(const Profile& profile) {
+  const TimeSplit& split = profile.time.mean;
+  std::string text = fmt::format(
+      "Compute is the GPU's own time{}; the host launched for {}.",
+      profile.time.compute_basis == analyze::ComputeBasis::kDevice ? "" : " where it is known",
+      duration(split.launch_ns));
+  if (profile.time.basis != analyze::WaitBasis::kRegions) return text;
+  text += " Waiting is time in which the GPU was idle";
+  if (split.wait_overlapped_ns > 0) {
+    text += fmt::format("; the host waited for {} more while it computed",
+                        duration(split.wait_overlapped_ns));
+  }
+  return text + ".";
+}
+
 std::string time_table(const Profile& profile, const Terminal& terminal) {
   const TimeSplit& split = profile.time.mean;
   if (split.wall_ns == 0) return "";
@@ -136,6 +156,7 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
   }
   const std::pair<std::string, uint64_t> rest[] = {{"fetching", split.fetch_ns},
                                                    {"decoding", split.decode_ns},
+                                                   {"copies to the GPU", split.copy_ns},
                                                    {"checkpoints", split.checkpoint_ns},
                                                    {"communication", split.communicate_ns}};
   for (const auto& [name, part] : rest) {
@@ -147,7 +168,12 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
       styled(profile.job.ranks > 1 ? fmt::format("Time of a rank, mean of {}", profile.job.ranks)
                                    : "Time",
              Style::kBold, terminal.color));
-  return out + table.render(terminal);
+  out += table.render(terminal);
+  if (!knows_device(profile)) return out;
+  for (const std::string& line : wrap(device_sentence(profile), terminal.columns - 2)) {
+    out += "  " + line + "\n";
+  }
+  return out;
 }
 
 std::string sizes_of(const FunctionStats& function) {

@@ -158,7 +158,7 @@ void CheckpointsMetric::observe(const Block& block) {
     const uint64_t begin_ns = columns.begin_ns[i];
     if (traits.region) {
       const Role role = context_.role(columns.file[i]);
-      if (role != Role::kCompute && role != Role::kEvaluate) continue;
+      if (!context_.is_compute(block.group, role, begin_ns)) continue;
       add_compute({begin_ns, begin_ns + columns.duration_ns[i]}, compute);
       continue;
     }

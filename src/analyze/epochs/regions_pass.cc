@@ -25,6 +25,7 @@ struct BlockRegions {
   std::vector<ThreadIndex> training;
   uint64_t compute_regions = 0;
   Interval compute_span;
+  Interval device_span;
   std::vector<MarkedSpan> spans;
   std::vector<LongRegion> long_regions;
   std::vector<StepSpan> checkpoints;
@@ -76,7 +77,7 @@ class BlockReader {
       }
       if (columns.call[i] != wire::Call::kRegion) continue;
       const uint64_t end_ns = begin_ns + columns.duration_ns[i];
-      note_role(columns, i, known, of);
+      if (is_of_device(note_role(columns, i, known, of))) continue;
       if (is_first || begin_ns < of_thread->first_ns) {
         of.long_regions.push_back({columns.thread[i], columns.file[i], begin_ns, end_ns});
       }
@@ -123,8 +124,11 @@ class BlockReader {
     return found->second;
   }
 
-  void note_role(const EventColumns& columns, size_t i, KnownRoles& known, BlockRegions& of) const {
+  Role note_role(const EventColumns& columns, size_t i, KnownRoles& known, BlockRegions& of) const {
     const Role role = role_of(columns.file[i], known, of);
+    const Interval time{columns.begin_ns[i], columns.begin_ns[i] + columns.duration_ns[i]};
+    if (role == Role::kDevice) extend(of.device_span, time);
+    if (is_of_device(role)) return role;
     if (role == Role::kCheckpoint) {
       const uint64_t end_ns = end_of_checkpoint(
           columns, i, [&](size_t region) { return role_of(columns.file[region], known, of); });
@@ -132,10 +136,11 @@ class BlockReader {
           {epoch_of(columns, i), step_of(columns, i), columns.begin_ns[i], end_ns});
     }
     if (is_of_training(role)) add_new(columns.thread[i], of.training);
-    if (role != Role::kCompute) return;
+    if (role != Role::kCompute) return role;
     ++of.compute_regions;
-    extend(of.compute_span, {columns.begin_ns[i], columns.begin_ns[i] + columns.duration_ns[i]});
+    extend(of.compute_span, time);
     add_new(columns.thread[i], of.computing);
+    return role;
   }
 
   void note_unmarked_checkpoints(const EventColumns& columns, KnownRoles& known,
@@ -169,6 +174,9 @@ void join(BlockRegions&& of, trace::ProcessIndex process, RegionsPass& pass) {
   if (of.compute_regions > 0) {
     pass.compute_regions[static_cast<size_t>(process)] += of.compute_regions;
     extend(pass.compute_spans[static_cast<size_t>(process)], of.compute_span);
+  }
+  if (of.device_span.begin_ns < of.device_span.end_ns) {
+    extend(pass.device_spans[static_cast<size_t>(process)], of.device_span);
   }
   if (!of.spans.empty()) {
     auto& spans = pass.spans[process];
@@ -241,6 +249,7 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   pass.thread_trains.assign(trace.threads().size(), false);
   pass.compute_regions.assign(trace.processes().size(), 0);
   pass.compute_spans.assign(trace.processes().size(), {});
+  pass.device_spans.assign(trace.processes().size(), {});
   std::mutex mutex;
   const BlockReader reader(trace, options);
   const size_t threads = options.threads != 0 ? options.threads : usable_cpu_count();

@@ -26,6 +26,7 @@ struct RegionsPass {
                                            // not only load data
   std::vector<uint64_t> compute_regions;   // indexed by process
   std::vector<Interval> compute_spans;     // indexed by process: from the first to the last
+  std::vector<Interval> device_spans;      // indexed by process: the same for the accelerator
   std::map<trace::ProcessIndex, std::vector<MarkedSpan>> spans;  // unordered, with duplicates
   std::vector<LongRegion> long_regions;  // sorted by thread, then begin; outer regions first
   // Unordered. They last until the calls that complete their files.

@@ -48,6 +48,7 @@ constexpr const auto& names_of(Role) { return kRoleNames; }
 constexpr const auto& names_of(FileKind) { return kFileKindNames; }
 constexpr const auto& names_of(ReadOrder) { return kReadOrderNames; }
 constexpr const auto& names_of(WaitBasis) { return kWaitBasisNames; }
+constexpr const auto& names_of(ComputeBasis) { return kComputeBasisNames; }
 constexpr const auto& names_of(wire::CallKind) { return kCallKindNames; }
 
 template <typename T>

@@ -69,13 +69,16 @@ struct Job {
 struct TimeSplit {
   std::string name;  // "job", "mean", "node7", "rank 3"
   uint64_t wall_ns = 0;  // whole time
-  uint64_t compute_ns = 0;  // in compute regions
+  uint64_t compute_ns = 0;  // computing: the accelerator's own time if it is known, otherwise compute regions of the host
   uint64_t io_ns = 0;  // in I/O calls of any library or the system
   uint64_t fetch_ns = 0;  // in regions that fetch or read
   uint64_t decode_ns = 0;  // in regions that decode, transform or collate
   uint64_t checkpoint_ns = 0;  // in checkpoints and restores
   uint64_t communicate_ns = 0;  // in regions that communicate
-  uint64_t wait_ns = 0;  // training waited for data; measured according to the basis
+  uint64_t wait_ns = 0;  // training waited for data; measured according to the basis. If the accelerator's time is known, only while it did not compute
+  uint64_t wait_overlapped_ns = 0;  // the host waited for data while the accelerator still computed; not in wait_ns
+  uint64_t launch_ns = 0;  // the host was in compute regions while compute is measured on the accelerator: it launches kernels, or waits for them
+  uint64_t copy_ns = 0;  // copying to or from the accelerator: its own time, or regions of the host
   uint64_t io_overlapped_ns = 0;  // I/O that overlaps with compute
   uint64_t io_exposed_ns = 0;  // I/O that does not overlap with compute
   uint64_t fetch_exposed_ns = 0;  // fetching or decoding that does not overlap with compute
@@ -87,6 +90,7 @@ struct TimeSplit {
 
 // How the time was spent.
 struct SplitOfTime {
+  ComputeBasis compute_basis{};  // how compute was measured: "regions" of the host, "device" (the accelerator's own clock), "both" (device for some ranks only)
   WaitBasis basis{};  // how waiting was measured: "regions", "io time" (no regions: the time of the main process in I/O calls), "none"
   TimeSplit job;  // all ranks together
   TimeSplit mean;  // mean over the ranks: what one rank experiences
@@ -460,13 +464,16 @@ void visit_fields(auto& visit, Of<Job> auto&... of) {
 void visit_fields(auto& visit, Of<TimeSplit> auto&... of) {
   visit(Field{.name = "name", .unit = Unit::kText, .meaning = "\"job\", \"mean\", \"node7\", \"rank 3\""}, of.name...);
   visit(Field{.name = "wall_ns", .unit = Unit::kNs, .meaning = "whole time"}, of.wall_ns...);
-  visit(Field{.name = "compute_ns", .unit = Unit::kNs, .meaning = "in compute regions"}, of.compute_ns...);
+  visit(Field{.name = "compute_ns", .unit = Unit::kNs, .meaning = "computing: the accelerator's own time if it is known, otherwise compute regions of the host"}, of.compute_ns...);
   visit(Field{.name = "io_ns", .unit = Unit::kNs, .meaning = "in I/O calls of any library or the system"}, of.io_ns...);
   visit(Field{.name = "fetch_ns", .unit = Unit::kNs, .meaning = "in regions that fetch or read"}, of.fetch_ns...);
   visit(Field{.name = "decode_ns", .unit = Unit::kNs, .meaning = "in regions that decode, transform or collate"}, of.decode_ns...);
   visit(Field{.name = "checkpoint_ns", .unit = Unit::kNs, .meaning = "in checkpoints and restores"}, of.checkpoint_ns...);
   visit(Field{.name = "communicate_ns", .unit = Unit::kNs, .meaning = "in regions that communicate"}, of.communicate_ns...);
-  visit(Field{.name = "wait_ns", .unit = Unit::kNs, .meaning = "training waited for data; measured according to the basis"}, of.wait_ns...);
+  visit(Field{.name = "wait_ns", .unit = Unit::kNs, .meaning = "training waited for data; measured according to the basis. If the accelerator's time is known, only while it did not compute"}, of.wait_ns...);
+  visit(Field{.name = "wait_overlapped_ns", .unit = Unit::kNs, .meaning = "the host waited for data while the accelerator still computed; not in wait_ns"}, of.wait_overlapped_ns...);
+  visit(Field{.name = "launch_ns", .unit = Unit::kNs, .meaning = "the host was in compute regions while compute is measured on the accelerator: it launches kernels, or waits for them"}, of.launch_ns...);
+  visit(Field{.name = "copy_ns", .unit = Unit::kNs, .meaning = "copying to or from the accelerator: its own time, or regions of the host"}, of.copy_ns...);
   visit(Field{.name = "io_overlapped_ns", .unit = Unit::kNs, .meaning = "I/O that overlaps with compute"}, of.io_overlapped_ns...);
   visit(Field{.name = "io_exposed_ns", .unit = Unit::kNs, .meaning = "I/O that does not overlap with compute"}, of.io_exposed_ns...);
   visit(Field{.name = "fetch_exposed_ns", .unit = Unit::kNs, .meaning = "fetching or decoding that does not overlap with compute"}, of.fetch_exposed_ns...);
@@ -477,6 +484,7 @@ void visit_fields(auto& visit, Of<TimeSplit> auto&... of) {
 }
 
 void visit_fields(auto& visit, Of<SplitOfTime> auto&... of) {
+  visit(Field{.name = "compute_basis", .unit = Unit::kText, .meaning = "how compute was measured: \"regions\" of the host, \"device\" (the accelerator's own clock), \"both\" (device for some ranks only)"}, of.compute_basis...);
   visit(Field{.name = "basis", .unit = Unit::kText, .meaning = "how waiting was measured: \"regions\", \"io time\" (no regions: the time of the main process in I/O calls), \"none\""}, of.basis...);
   visit(Field{.name = "job", .unit = Unit::kNone, .meaning = "all ranks together"}, of.job...);
   visit(Field{.name = "mean", .unit = Unit::kNone, .meaning = "mean over the ranks: what one rank experiences"}, of.mean...);

@@ -33,6 +33,9 @@ void collect_spans(const Block& block, SpansByClass& spans) {
       const bool waits =
           layer_of(role) == Layer::kLoader && is_waiting(context, role, columns.thread[i]);
       of = class_of_region(role, waits);
+      if (of == TimeClass::kCompute && context.knows_device(block.group, columns.begin_ns[i])) {
+        of = TimeClass::kLaunch;
+      }
     } else {
       continue;
     }
@@ -59,6 +62,9 @@ TimeSplit split_of(std::string name, const Lengths& of, uint64_t wall_ns, uint64
   split.checkpoint_ns = share(of[Measure::kCheckpoint]);
   split.communicate_ns = share(of[Measure::kCommunicate]);
   split.wait_ns = share(of.wait());
+  split.wait_overlapped_ns = share(less(of[Measure::kHostWait], of.wait()));
+  split.launch_ns = share(of[Measure::kLaunch]);
+  split.copy_ns = share(of[Measure::kCopy]);
   split.io_overlapped_ns = share(of[Measure::kIo] + of[Measure::kCompute] - io_or_compute_ns);
   split.io_exposed_ns = share(io_or_compute_ns - of[Measure::kCompute]);
   split.fetch_exposed_ns = share(of[Measure::kBringOrCompute] - of[Measure::kCompute]);
@@ -71,6 +77,22 @@ TimeSplit split_of(std::string name, const Lengths& of, uint64_t wall_ns, uint64
   if (whole_ns > 0)
     split.wait_share = static_cast<double>(waited_ns) / static_cast<double>(whole_ns);
   return split;
+}
+
+// Ranks without compute have nothing to measure.
+ComputeBasis compute_basis_of(const Context& context, const TimePlan& plan,
+                              const SweptTime& swept) {
+  bool some_device = false;
+  bool some_regions = false;
+  for (size_t i = 0; i < context.groups.size(); ++i) {
+    if (!context.groups[i].trains) continue;
+    const bool computes = Lengths(plan, swept.groups[i].data())[Measure::kCompute] > 0;
+    const bool knows_device = !context.groups[i].device.empty();
+    some_device = some_device || knows_device;
+    some_regions = some_regions || (computes && !knows_device);
+  }
+  if (!some_device) return ComputeBasis::kRegions;
+  return some_regions ? ComputeBasis::kBoth : ComputeBasis::kDevice;
 }
 
 struct Wall {
@@ -249,6 +271,7 @@ class TimeMetric final : public Metric {
                                  swept.error().message());
       return;
     }
+    profile.time.compute_basis = compute_basis_of(context, plan, *swept);
     write_time(context, plan, *swept, profile);
     write_epochs(context, plan, *swept, profile);
     write_steps(context, limits_, *swept, profile);

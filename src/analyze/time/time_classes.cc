@@ -11,7 +11,10 @@ constexpr TimeSet kWaitSet = set_of(TimeClass::kWait) | set_of(TimeClass::kFetch
                              set_of(TimeClass::kDecodeWaiting) | set_of(TimeClass::kLoaderWaiting);
 constexpr TimeSet kMainIoSet = 0xf0;
 constexpr TimeSet kIoSet = 0xff;
-constexpr TimeSet kComputeSet = set_of(TimeClass::kCompute);
+constexpr TimeSet kDeviceSet = set_of(TimeClass::kDevice);
+constexpr TimeSet kComputeSet = set_of(TimeClass::kCompute) | kDeviceSet;
+constexpr TimeSet kLaunchSet = set_of(TimeClass::kLaunch);
+constexpr TimeSet kCopySet = set_of(TimeClass::kCopy);
 constexpr TimeSet kStepSet = set_of(TimeClass::kStep) | set_of(TimeClass::kStepRegion);
 constexpr TimeSet kCheckpointSet = set_of(TimeClass::kCheckpoint);
 constexpr TimeSet kCommunicateSet = set_of(TimeClass::kCommunicate);
@@ -19,10 +22,10 @@ constexpr TimeSet kCommunicateSet = set_of(TimeClass::kCommunicate);
 constexpr TimeSet layer_set(Layer layer) {
   switch (layer) {
     case Layer::kApplication:
-      return kComputeSet | kCheckpointSet | kCommunicateSet | set_of(TimeClass::kStepRegion) |
-             set_of(TimeClass::kApplication);
+      return kComputeSet | kLaunchSet | kCheckpointSet | kCommunicateSet |
+             set_of(TimeClass::kStepRegion) | set_of(TimeClass::kApplication);
     case Layer::kLoader:
-      return kFetchSet | kDecodeSet | kWaitSet | set_of(TimeClass::kLoader);
+      return kFetchSet | kDecodeSet | kWaitSet | kCopySet | set_of(TimeClass::kLoader);
     default:
       return TimeSet{0x11} << (static_cast<unsigned>(layer) -
                                static_cast<unsigned>(Layer::kFormat));
@@ -47,8 +50,12 @@ TimeClass class_of_region(Role role, bool waiting) {
       return waiting ? TimeClass::kDecodeWaiting : TimeClass::kDecode;
     case Role::kWait:
       return TimeClass::kWait;
-    case Role::kShuffle:
     case Role::kCopy:
+    case Role::kDeviceCopy:
+      return TimeClass::kCopy;
+    case Role::kDevice:
+      return TimeClass::kDevice;
+    case Role::kShuffle:
       return waiting ? TimeClass::kLoaderWaiting : TimeClass::kLoader;
     case Role::kCheckpoint:
     case Role::kRestore:
@@ -74,7 +81,9 @@ TimePlan::TimePlan(TimeSet present, WaitBasis basis) {
   const TimeSet wait = basis == WaitBasis::kRegions  ? kWaitSet
                        : basis == WaitBasis::kIoTime ? kMainIoSet
                                                      : 0;
-  const TimeSet not_wait = basis == WaitBasis::kIoTime ? kComputeSet : 0;
+  const TimeSet not_wait = basis == WaitBasis::kIoTime    ? kComputeSet
+                           : basis == WaitBasis::kRegions ? kDeviceSet
+                                                          : 0;
   const TimeSet loading = kFetchSet | kDecodeSet;
   std::array<TimeSet, kMeasureCount> sets{};
   const auto measure = [&sets](Measure of, TimeSet set) { sets[static_cast<size_t>(of)] = set; };
@@ -84,7 +93,11 @@ TimePlan::TimePlan(TimeSet present, WaitBasis basis) {
   measure(Measure::kDecode, kDecodeSet);
   measure(Measure::kCheckpoint, kCheckpointSet);
   measure(Measure::kCommunicate, kCommunicateSet);
-  measure(Measure::kAny, kIoSet | kComputeSet | loading | kCheckpointSet | kCommunicateSet | wait);
+  measure(Measure::kLaunch, kLaunchSet);
+  measure(Measure::kCopy, kCopySet);
+  measure(Measure::kHostWait, basis == WaitBasis::kRegions ? kWaitSet : 0);
+  measure(Measure::kAny, kIoSet | kComputeSet | kLaunchSet | kCopySet | loading | kCheckpointSet |
+                             kCommunicateSet | wait);
   measure(Measure::kIoOrCompute, kIoSet | kComputeSet);
   measure(Measure::kBringOrCompute, loading | kComputeSet);
   measure(Measure::kStep, kStepSet);

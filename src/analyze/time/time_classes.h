@@ -38,9 +38,12 @@ enum class TimeClass : uint8_t {
   kCommunicate,
   kStepRegion,
   kApplication,  // other regions of the application layer
+  kDevice,       // the accelerator computes
+  kLaunch,       // compute regions of the host where the accelerator's time is known
+  kCopy,         // copies to or from the accelerator, of the host or the device
   kStep,         // not stored: taken from EpochIndex
 };
-inline constexpr size_t kTimeClassCount = 21;
+inline constexpr size_t kTimeClassCount = 24;
 
 using TimeSet = uint32_t;  // bit n: TimeClass n
 
@@ -61,11 +64,15 @@ enum class Measure : uint8_t {
   kDecode,
   kCheckpoint,
   kCommunicate,
+  kLaunch,
+  kCopy,
   kAny,  // any of the above, or waiting
   kIoOrCompute,
   kBringOrCompute,  // fetch, decode or compute
   kStep,
-  // Waiting is the difference of two sets: regions minus nothing, or I/O minus compute.
+  // Waiting is the difference of two sets: regions minus the accelerator's time, or I/O minus
+  // compute.
+  kHostWait,  // waiting regions, whatever the accelerator did
   kWaitOrNot,
   kNotWait,
   kWaitOrNotOrStep,

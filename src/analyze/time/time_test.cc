@@ -68,6 +68,44 @@ TEST_F(TimeTest, WithoutRegionsTheMainProcessWaitsWhileItDoesIo) {
   EXPECT_EQ(time.ranks[0].io_exposed_ns, 30 * kMs);
 }
 
+// The host launches kernels for 2 ms and waits for its next batch; the GPU computes for 7 ms.
+TEST_F(TimeTest, TheDevicesTimeIsComputeWhereItIsKnown) {
+  const Program program = job_->program({});
+  program.region("batch_wait", {.at = 0ms, .takes = 4ms, .epoch = 0, .step = 0});
+  program.region("forward", {.at = 4ms, .takes = 2ms, .epoch = 0, .step = 0});
+  program.region("device", {.at = 4ms, .takes = 7ms, .epoch = 0, .step = 0, .thread = 1});
+  program.region("batch_wait", {.at = 6ms, .takes = 8ms, .epoch = 0, .step = 1});
+  program.region("forward", {.at = 14ms, .takes = 2ms, .epoch = 0, .step = 1});
+  program.region("device_copy", {.at = 14ms, .takes = 1ms, .epoch = 0, .step = 1, .thread = 1});
+  program.region("device", {.at = 15ms, .takes = 7ms, .epoch = 0, .step = 1, .thread = 1});
+  const SplitOfTime time = profile().time;
+  EXPECT_EQ(time.compute_basis, ComputeBasis::kDevice);
+  ASSERT_EQ(time.ranks.size(), 1u);
+  const TimeSplit& rank = time.ranks[0];
+  EXPECT_EQ(rank.compute_ns, 14 * kMs);
+  EXPECT_EQ(rank.launch_ns, 4 * kMs);
+  EXPECT_EQ(rank.copy_ns, 1 * kMs);
+  EXPECT_EQ(rank.wait_ns, 7 * kMs);             // 0 to 4, and 11 to 14
+  EXPECT_EQ(rank.wait_overlapped_ns, 5 * kMs);  // 6 to 11
+  EXPECT_EQ(rank.step_ns, 16 * kMs);            // the host's; the device runs behind
+  EXPECT_EQ(rank.idle_ns, 0u);
+}
+
+TEST_F(TimeTest, HostComputeCountsOutsideOfWhatIsKnownOfTheDevice) {
+  const Program first = job_->program({.rank = 0, .world_size = 2});
+  first.region("forward", {.at = 0ms, .takes = 5ms});
+  first.region("forward", {.at = 10ms, .takes = 5ms});
+  first.region("device", {.at = 10ms, .takes = 20ms, .thread = 1});
+  const Program second = job_->program({.rank = 1, .world_size = 2});
+  second.region("forward", {.at = 0ms, .takes = 5ms});
+  const SplitOfTime time = profile().time;
+  EXPECT_EQ(time.compute_basis, ComputeBasis::kBoth);
+  ASSERT_EQ(time.ranks.size(), 2u);
+  EXPECT_EQ(time.ranks[0].compute_ns, 25 * kMs);
+  EXPECT_EQ(time.ranks[0].launch_ns, 5 * kMs);
+  EXPECT_EQ(time.ranks[1].compute_ns, 5 * kMs);
+}
+
 TEST_F(TimeTest, ComputeAloneGivesNoBasisForWaiting) {
   job_->program({}).region("compute", {.at = 0ms, .takes = 10ms});
   const SplitOfTime time = profile().time;

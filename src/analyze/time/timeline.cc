@@ -236,7 +236,10 @@ class BlockGatherer {
     const Role role = block_.context.role(columns.file[i]);
     if (role == Role::kNone) return;
     const Span span = span_of(i);
-    if (is_shown_ && role == Role::kCompute) heat_up(kCompute, columns.thread[i], span);
+    if (is_shown_ && role != Role::kEvaluate &&
+        block_.context.is_compute(block_.group, role, columns.begin_ns[i])) {
+      heat_up(kCompute, columns.thread[i], span);
+    }
     if (is_shown_ && is_waiting(block_.context, role, columns.thread[i])) {
       heat_up(kWait, columns.thread[i], span);
     }

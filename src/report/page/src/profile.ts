@@ -52,13 +52,16 @@ export interface Job {
 export interface TimeSplit {
   name: string;  // "job", "mean", "node7", "rank 3"
   wall_ns: number;  // whole time
-  compute_ns: number;  // in compute regions
+  compute_ns: number;  // computing: the accelerator's own time if it is known, otherwise compute regions of the host
   io_ns: number;  // in I/O calls of any library or the system
   fetch_ns: number;  // in regions that fetch or read
   decode_ns: number;  // in regions that decode, transform or collate
   checkpoint_ns: number;  // in checkpoints and restores
   communicate_ns: number;  // in regions that communicate
-  wait_ns: number;  // training waited for data; measured according to the basis
+  wait_ns: number;  // training waited for data; measured according to the basis. If the accelerator's time is known, only while it did not compute
+  wait_overlapped_ns: number;  // the host waited for data while the accelerator still computed; not in wait_ns
+  launch_ns: number;  // the host was in compute regions while compute is measured on the accelerator: it launches kernels, or waits for them
+  copy_ns: number;  // copying to or from the accelerator: its own time, or regions of the host
   io_overlapped_ns: number;  // I/O that overlaps with compute
   io_exposed_ns: number;  // I/O that does not overlap with compute
   fetch_exposed_ns: number;  // fetching or decoding that does not overlap with compute
@@ -70,6 +73,7 @@ export interface TimeSplit {
 
 // How the time was spent.
 export interface SplitOfTime {
+  compute_basis: string;  // how compute was measured: "regions" of the host, "device" (the accelerator's own clock), "both" (device for some ranks only)
   basis: string;  // how waiting was measured: "regions", "io time" (no regions: the time of the main process in I/O calls), "none"
   job: TimeSplit;  // all ranks together
   mean: TimeSplit;  // mean over the ranks: what one rank experiences

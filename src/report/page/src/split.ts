@@ -35,7 +35,7 @@ export function makeSplit({ time }: Profile): HTMLElement {
     : [row(time.mean, "time.mean", "Job", waits)];
   const element = section("time", "Split of time", `Every part is the length of a union of intervals: two threads that read at the same time count once. ${basis}`,
     legend(), h("div", { class: "split-rows" }, ...rows),
-    figures(time.mean));
+    figures(time));
   if (time.hosts.length > 1) element.append(h("h3", {}, "Hosts"), group(time.hosts, "time.hosts", "hosts"));
   if (time.ranks.length > 1) element.append(h("h3", {}, "Ranks"), group(time.ranks, "time.ranks", "ranks"));
   register("time", element);
@@ -69,9 +69,18 @@ const FIGURES: [keyof TimeSplit, string][] = [
   ["checkpoint_ns", "Checkpoints"], ["wait_ns", "Waiting for data"], ["idle_ns", "Idle"],
 ];
 
-function figures(mean: TimeSplit): Child {
-  return h("dl", { class: "tiles tiles-small", "aria-label": "mean over the ranks" }, ...FIGURES.map(([key, title]) =>
-    h("div", { class: "tile" }, h("dt", {}, title),
+// Only of a job whose GPU was traced, or that copied to it.
+const GPU_FIGURES: [keyof TimeSplit, string][] = [
+  ["launch_ns", "The host launches work"], ["copy_ns", "Copies to the GPU"],
+  ["wait_overlapped_ns", "Waiting while the GPU computes"],
+];
+
+function figures({ mean, compute_basis }: Profile["time"]): Child {
+  const ofGpu = GPU_FIGURES.filter(([key]) => (mean[key] as number) > 0);
+  const named = (key: keyof TimeSplit, title: string): string =>
+    key === "compute_ns" && compute_basis && compute_basis !== "regions" ? "Computing, the GPU's own time" : title;
+  return h("dl", { class: "tiles tiles-small", "aria-label": "mean over the ranks" }, ...[...FIGURES, ...ofGpu].map(([key, title]) =>
+    h("div", { class: "tile" }, h("dt", {}, named(key, title)),
       h("dd", {}, figure(`time.mean.${key}`, mean[key], format.duration(mean[key] as number))),
       h("dd", { class: "detail" }, format.percent(format.share(mean[key] as number, mean.wall_ns))))));
 }
