@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,5 +66,11 @@ struct ImportReport {
 
 // Imports .pfw and .pfw.gz files of both DFTracer generations into one packed trace at `path`.
 Result<ImportReport> import_pfw(const std::vector<std::string>& files, const std::string& path);
+
+// Imports what the GPU did from traces of torch.profiler, .json and .json.gz, one per process.
+// `host_of` may know the host of a pid; empty: unknown.
+using HostOfProcess = std::function<std::string(uint32_t pid)>;
+Result<ImportReport> import_kineto(const std::vector<std::string>& files, const std::string& path,
+                                   const HostOfProcess& host_of = {});
 
 }  // namespace millrace::interop
