@@ -51,6 +51,8 @@
 #define MILLRACE_EVALUATE "evaluate"       /* validation */
 #define MILLRACE_CHECKPOINT "checkpoint"   /* saving the state */
 #define MILLRACE_RESTORE "restore"         /* loading the state */
+#define MILLRACE_DEVICE "device"           /* the accelerator computes, by its own clock */
+#define MILLRACE_DEVICE_COPY "device_copy" /* the accelerator copies, by its own clock */
 
 /* The most tags of one region. If there are more, the last is `tags_lost`: how many are missing. */
 enum { MILLRACE_REGION_TAGS = 16 };

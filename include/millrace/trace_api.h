@@ -72,6 +72,10 @@ struct millrace_trace_functions {
    * neither epoch nor step. It is not a variable of the header, because all libraries and Python
    * must share one. */
   struct millrace_context* (*context)(void);
+
+  /* Pauses the recording of this process, or resumes it. Nothing is recorded while it is paused,
+   * neither regions nor calls. A forked child begins as its parent is. */
+  void (*pause)(int paused);
 };
 
 const struct millrace_trace_functions* millrace_trace_api(void);

@@ -247,6 +247,39 @@ class TorchTest(TracedTest):
         self.assertEqual([region.tags["what"] for region in recording.named("transform")],
                          ["Compose"] * 3 + ["Lambda"])
 
+    def test_checkpoints_of_other_libraries_are_marked(self):
+        """torch.distributed.checkpoint under its name of each version; safetensors as a module of that name."""
+        (self.folder / "safetensors").mkdir()
+        self.write("safetensors/__init__.py", "")
+        self.write("safetensors/torch.py", """
+    def save_file(tensors, filename, metadata=None): open(filename, "w").close()
+    def load_file(filename, device="cpu"): return {}
+    """)
+        recording = self.record_script(self.write("save.py", """
+    import os, torch
+    import safetensors.torch
+    try:
+        import torch.distributed.checkpoint as dcp  # since PyTorch 2.0
+    except ImportError:
+        dcp = None
+    safetensors.torch.save_file({}, "a.safetensors")
+    safetensors.torch.load_file(filename="a.safetensors")
+    state = {"x": torch.ones(3)}
+    if hasattr(dcp, "save"):
+        dcp.save(state, checkpoint_id="sharded", no_dist=True)
+        dcp.load(state, checkpoint_id="sharded", no_dist=True)
+    elif dcp is not None:
+        os.mkdir("sharded")
+        dcp.save_state_dict(state, dcp.FileSystemWriter("sharded"), no_dist=True)
+        dcp.load_state_dict(state, dcp.FileSystemReader("sharded"), no_dist=True)
+    """))
+        self.assertEqual(recording.named("not_marked"), [])
+        for name in ("checkpoint", "restore"):
+            regions = recording.named(name)
+            self.assertEqual(regions[0].tags, {"file": "a.safetensors"})
+            self.assertEqual(len(regions), 2 if (self.folder / "sharded").exists() else 1, name)
+            self.assertIn(regions[-1].tags, ({}, {"file": "sharded"}, {"file": "a.safetensors"}))
+
 
 if __name__ == "__main__":
     unittest.main()

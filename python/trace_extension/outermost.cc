@@ -80,6 +80,18 @@ void destroy(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
+// Equal to the function: a library may look up `torch.Tensor.to` in a set, and PyTorch passes the
+// function itself.
+PyObject* wrapped(PyObject* object) {
+  return Py_IS_TYPE(object, &outermost_type) ? as_outermost(object)->function : object;
+}
+
+PyObject* compare(PyObject* self, PyObject* other, int operation) {
+  return PyObject_RichCompare(wrapped(self), wrapped(other), operation);
+}
+
+Py_hash_t hash(PyObject* self) { return PyObject_Hash(as_outermost(self)->function); }
+
 PyObject* bind(PyObject* self, PyObject* object, PyObject*) {
   if (object == nullptr || object == Py_None) return Py_NewRef(self);
   return PyMethod_New(self, object);
@@ -98,6 +110,7 @@ PyTypeObject outermost_type = {
     .tp_basicsize = sizeof(Outermost),
     .tp_dealloc = destroy,
     .tp_vectorcall_offset = offsetof(Outermost, vectorcall),
+    .tp_hash = hash,
     .tp_call = PyVectorcall_Call,
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
                 Py_TPFLAGS_METHOD_DESCRIPTOR,
@@ -106,6 +119,7 @@ PyTypeObject outermost_type = {
         "and function(*arguments) for calls inside it, which cost a few nanoseconds.",
     .tp_traverse = traverse,
     .tp_clear = clear,
+    .tp_richcompare = compare,
     .tp_getset = attributes,
     .tp_descr_get = bind,
     .tp_dictoffset = offsetof(Outermost, attributes),

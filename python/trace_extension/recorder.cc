@@ -1,5 +1,7 @@
 #include "recorder.h"
 
+#include <time.h>
+
 #include <cstring>
 
 #include "millrace/trace.h"
@@ -19,6 +21,19 @@ struct CachedName {
 };
 CachedName cache[kCacheSlots];
 
+// The same moment on both clocks.
+struct Moment {
+  uint64_t ticks;
+  uint64_t ns;
+};
+Moment first_moment;
+
+uint64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
 thread_local millrace_context own_context{MILLRACE_NO_STEP, MILLRACE_NO_EPOCH, 0};
 
 millrace_context* find_own_context() { return &own_context; }
@@ -30,6 +45,17 @@ millrace_context* (*thread_context)() = &find_own_context;
 void find_recorder() {
   recorder = millrace_recorder();
   if (millrace_thread_context() != nullptr) thread_context = recorder->context;
+  if (recorder != nullptr) first_moment = {recorder->now(), monotonic_ns()};
+}
+
+uint64_t ticks_at(uint64_t ns) {
+  const Moment now{recorder->now(), monotonic_ns()};
+  const auto passed_ns = static_cast<double>(now.ns - first_moment.ns);
+  const double speed =
+      passed_ns > 0 ? static_cast<double>(now.ticks - first_moment.ticks) / passed_ns : 1;
+  // Signed: the time may be a little after now, if two clocks disagree.
+  const auto ago_ns = static_cast<double>(static_cast<int64_t>(now.ns - ns));
+  return now.ticks - static_cast<uint64_t>(static_cast<int64_t>(ago_ns * speed));
 }
 
 uint32_t find_name(PyObject* text) {

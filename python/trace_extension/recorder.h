@@ -28,6 +28,10 @@ inline bool is_recording() { return recorder != nullptr && recorder->enabled() !
 uint32_t find_name(PyObject* text);
 uint32_t cached_name(PyObject* text);
 
+// The ticks of the recorder at a time of CLOCK_MONOTONIC. For the recent past: the speed of the
+// ticks is measured from the import of the module until now.
+uint64_t ticks_at(uint64_t monotonic_ns);
+
 // A region that has begun.
 struct Begun {
   uint64_t begin_ticks = 0;

@@ -4,6 +4,8 @@
 // would cost twice as much. So the module is built for one minor version of Python.
 #include <Python.h>
 
+#include <cstddef>
+
 #include "method.h"
 #include "recorder.h"
 #include "region.h"
@@ -33,6 +35,37 @@ PyObject* mark(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject
     record_region(region->what, begun, begun.begin_ticks);
   }
   Py_DECREF(region);
+  Py_RETURN_NONE;
+}
+
+// _record_past(region, begin_ns, end_ns): a run of the region that has ended, in times of
+// time.monotonic_ns(). On the thread that calls; epoch and step are those of the region.
+PyObject* record_past(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  if (count != 3 || !Py_IS_TYPE(arguments[0], &region_type)) {
+    PyErr_SetString(PyExc_TypeError, "_record_past() takes a region, a begin and an end");
+    return nullptr;
+  }
+  const uint64_t begin_ns = PyLong_AsUnsignedLongLong(arguments[1]);
+  const uint64_t end_ns = PyLong_AsUnsignedLongLong(arguments[2]);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (!is_recording()) Py_RETURN_NONE;
+  Description& what = reinterpret_cast<Region*>(arguments[0])->what;
+  const Begun begun{.begin_ticks = ticks_at(begin_ns),
+                    .origin = recorder->place(),
+                    .step = what.step,
+                    .epoch = what.epoch};
+  const uint64_t end_ticks = ticks_at(end_ns);
+  record_region(what, begun, end_ticks > begun.begin_ticks ? end_ticks : begun.begin_ticks + 1);
+  Py_RETURN_NONE;
+}
+
+// _pause(paused): whether this process records anything, regions and calls.
+PyObject* pause(PyObject*, PyObject* paused) {
+  const int value = PyObject_IsTrue(paused);
+  if (value < 0) return nullptr;
+  constexpr size_t kNeeded =
+      offsetof(millrace_trace_functions, pause) + sizeof(millrace_trace_functions::pause);
+  if (recorder != nullptr && recorder->size_bytes >= kNeeded) recorder->pause(value);
   Py_RETURN_NONE;
 }
 
@@ -153,6 +186,8 @@ PyMethodDef functions[] = {
     {"set_step", set_step, METH_O,
      "Sets the step of this thread's regions from now on; None for none."},
     {"_follow", as_method(follow), METH_FASTCALL, nullptr},
+    {"_record_past", as_method(record_past), METH_FASTCALL, nullptr},
+    {"_pause", pause, METH_O, nullptr},
     {"current", current, METH_NOARGS, "The epoch and step of this thread; None if not set."},
     {"set_rank", as_method(set_rank), METH_VARARGS | METH_KEYWORDS,
      "set_rank(rank, world_size=-1): sets the rank of this process, if no variable of MPI or Slurm\n"

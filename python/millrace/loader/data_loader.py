@@ -11,6 +11,7 @@ Python dataset. With `map=`, both: C++ reads, and processes call the function.
 
 import json
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from millrace.loader._stats import Stats
 from millrace.loader._torch_options import pace_of, refuse_iterable
 from millrace.loader._world import World
 from millrace.loader.datasets import Dataset, read_by_native
+from millrace.trace import _window
 
 
 class DataLoader:
@@ -399,6 +401,8 @@ class _Iterator(Iterator):
                                    "position. Make a second DataLoader for a concurrent pass")
             raise StopIteration
         its_pass.is_fresh = False
+        if _window.current is not None:
+            _window.current.begin_step(_trains())
         if not trace.enabled():
             batch = loader._next()
         else:
@@ -409,12 +413,20 @@ class _Iterator(Iterator):
             its_pass.is_over = True
             loader._epoch = its_pass.epoch + 1
             raise StopIteration
+        if _window.current is not None:
+            _window.current.end_wait()
         return batch
 
     def __len__(self) -> int:
         return 0 if self._pass.is_over else self._loader._loader.batches_left
 
     __length_hint__ = __len__
+
+
+def _trains() -> bool:
+    """Whether a batch is for training: PyTorch evaluates without gradients."""
+    torch = sys.modules.get("torch")
+    return torch is None or torch.is_grad_enabled()
 
 
 def _refuse_collate(dataset: Any, collate_fn: Any) -> None:

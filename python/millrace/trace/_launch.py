@@ -16,6 +16,7 @@ from typing import Optional
 
 from millrace import _trace
 from millrace._program import PROGRAM
+from millrace.trace import _window
 
 LIBRARY = "libmillrace_trace.so"
 SITE = Path(__file__).absolute().parent / "_site"
@@ -29,10 +30,13 @@ Runs a Python program and records its I/O and what PyTorch does.
       --include GLOB   record only files that match (may be repeated)
       --exclude GLOB   do not record files that match (may be repeated)
       --levels LIST    what to record: posix,stdio,mpiio,hdf5,app (all)
+      --steps A:B      record only the steps from A up to, not including, B, counted from 0
       --append         add to the trace that the directory already holds
       --no-pack        do not pack the recording
       --no-torch       do not mark PyTorch
       --help           show this help
+
+Example: python -m millrace.trace -o t --steps 100:200 train.py && millrace report t
 """
 
 
@@ -50,6 +54,7 @@ class Options:
     include: list = field(default_factory=list)
     exclude: list = field(default_factory=list)
     levels: Optional[str] = None
+    steps: Optional[str] = None
     append: bool = False
     no_pack: bool = False
     no_torch: bool = False
@@ -92,7 +97,7 @@ def take_option(options: Options, argument: str, rest: list) -> None:
     name, equals, value = argument.partition("=")
     if name[:2] == "-o" and len(name) > 2:
         name, equals, value = "-o", "=", argument[2:]
-    if name not in ("-o", "--output", "--include", "--exclude", "--levels"):
+    if name not in ("-o", "--output", "--include", "--exclude", "--levels", "--steps"):
         raise Failure(f"unknown option '{argument}'\n{USAGE.rstrip()}", 2)
     if not equals:
         if not rest:
@@ -102,6 +107,8 @@ def take_option(options: Options, argument: str, rest: list) -> None:
         options.output = value
     elif name == "--levels":
         options.levels = value
+    elif name == "--steps":
+        options.steps = value
     else:
         getattr(options, name[2:]).append(value)
 
@@ -109,6 +116,9 @@ def take_option(options: Options, argument: str, rest: list) -> None:
 def start(options: Options) -> None:
     """Becomes the program. Returns only by raising Failure."""
     environment = dict(os.environ)
+    if options.steps is not None:
+        check_steps(options)
+        environment[_window.VARIABLE] = options.steps
     if not options.no_torch:
         check_flags()
         before = environment.get("PYTHONPATH", "")
@@ -122,6 +132,15 @@ def start(options: Options) -> None:
         os.execve(command[0], command, environment)
     except OSError as error:
         raise Failure(f"cannot run {command[0]}: {error.strerror}", 1) from error
+
+
+def check_steps(options: Options) -> None:
+    try:
+        _window.parse(options.steps)
+    except ValueError as error:
+        raise Failure(str(error), 2) from error
+    if options.no_torch:
+        raise Failure("--steps needs the steps that PyTorch's loader marks; leave out --no-torch", 2)
 
 
 def add_tracer(options: Options, environment: dict, command: list) -> list:

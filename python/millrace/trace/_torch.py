@@ -16,7 +16,7 @@ import threading
 import weakref
 
 from millrace import _trace
-from millrace.trace import names
+from millrace.trace import _device, _window, names
 
 DONE = "_millrace_marked"
 
@@ -27,6 +27,8 @@ thread = threading.local()
 
 def patch(module):
     if _trace._preloaded() and not getattr(module, DONE, False):
+        import torch.version
+        _device.find(torch.version)
         PATCHES[module.__name__](module)
         setattr(module, DONE, True)
 
@@ -49,6 +51,8 @@ def patch_dataloader(module):
             epoch = training["epoch"]
         else:
             epoch = training["epoch"] = count_epoch(epochs, self, ended.get(loop, -1))
+        if _window.current is not None and not thread.evaluates:
+            _window.current.begin_epoch()
         follow(epoch, None)
         thread.epoch_of_workers = _trace.current()[0]  # the program's own number, if it set one
         try:
@@ -63,6 +67,10 @@ def patch_dataloader(module):
     @functools.wraps(real_next)
     def __next__(self):
         epoch = getattr(self, "_millrace_epoch", None)
+        if _device.timer is not None:
+            _device.timer.end_step()
+        if _window.current is not None:
+            _window.current.begin_step(sys.modules["torch"].is_grad_enabled())
         follow(epoch, getattr(self, "_num_yielded", None))
         span = wait.begin()
         try:
@@ -76,6 +84,8 @@ def patch_dataloader(module):
             span.__exit__(*sys.exc_info())
             raise
         span.end()
+        if _window.current is not None:
+            _window.current.end_wait()
         return batch
 
     loader.__iter__, iterator.__next__ = __iter__, __next__
@@ -96,6 +106,8 @@ def pass_epoch_to_workers():
         if getattr(thread, "epoch_of_workers", None) is not None:
             self._millrace_epoch = thread.epoch_of_workers
             self._millrace_evaluates = thread.evaluates
+            if _window.current is not None:
+                self._millrace_window = _window.current.shared
         real_start(self)
 
     base.start = start
@@ -154,7 +166,10 @@ def traced_fetch(real_fetch):
         info = worker_info()
         if info is not None:
             tags["worker"] = info.id
-            follow(worker_epoch(), step_of(sys._getframe(1)), True)
+            step = step_of(sys._getframe(1))
+            if _window.current is not None:
+                _window.current.follow_worker(step, is_evaluation())
+            follow(worker_epoch(), step, True)
         thread.is_fetching = True
         span = region(names.FETCH, **tags).begin()
         try:
@@ -294,13 +309,19 @@ def call_marked(function, self, *arguments, **keywords):
         marked = region(names.FORWARD, module=kind.__name__,
                         training=bool(getattr(self, "training", False)))
     with marked:
-        return function(self, *arguments, **keywords)
+        timer = None if is_transform else _device.timer
+        entered = timer is not None and timer.enter(names.DEVICE)
+        try:
+            return function(self, *arguments, **keywords)
+        finally:
+            if entered:  # the backward pass follows, unless there are no gradients
+                timer.leave(may_go_on=sys.modules["torch"].is_grad_enabled())
 
 
 # ---- the rest of a step, and checkpoints ----------------------------------------------------------
 
 def patch_autograd(module):
-    module.backward = region(names.BACKWARD)(module.backward)
+    module.backward = region(names.BACKWARD)(_device.wrap(module.backward))
 
 
 def patch_optimizer(module):
@@ -313,7 +334,8 @@ def patch_optimizer(module):
             if "step" in vars(owner) and owner is not module.Optimizer:
                 step = vars(owner)["step"]
                 if not isinstance(step, _trace.RegionFunction):
-                    owner.step = region(names.OPTIMIZER, what=owner.__name__)(step)
+                    timed = _device.wrap(step, is_last=True)
+                    owner.step = region(names.OPTIMIZER, what=owner.__name__)(timed)
                 break
 
     module.Optimizer.__init__ = __init__
@@ -324,15 +346,48 @@ def patch_serialization(module):
     module.load = traced_file_function(names.RESTORE, module.load, position=0)
 
 
-def traced_file_function(name, function, position):
+def patch_safetensors(module):
+    module.save_file = traced_file_function(names.CHECKPOINT, module.save_file, 1, "filename")
+    module.load_file = traced_file_function(names.RESTORE, module.load_file, 0, "filename")
+
+
+def patch_distributed_saver(module):
+    patch_distributed_checkpoint(module, names.CHECKPOINT, ("save", "save_state_dict", "async_save"))
+
+
+def patch_distributed_loader(module):
+    patch_distributed_checkpoint(module, names.RESTORE, ("load", "load_state_dict"))
+
+
+def patch_distributed_checkpoint(module, name, functions):
+    for function in functions:
+        if hasattr(module, function):  # each version of PyTorch has some of them
+            traced = traced_file_function(name, getattr(module, function), None, "checkpoint_id")
+            setattr(module, function, traced)
+
+
+def traced_file_function(name, function, position, keyword="f"):
+    """The file is the argument at `position`, or the one named `keyword`."""
     @functools.wraps(function)
     def traced(*arguments, **keywords):
-        file = arguments[position] if len(arguments) > position else keywords.get("f")
+        file = keywords.get(keyword)
+        if position is not None and len(arguments) > position:
+            file = arguments[position]
         tags = {"file": os.fspath(file)} if isinstance(file, (str, os.PathLike)) else {}
-        with region(name, **tags):
-            return function(*arguments, **keywords)
+        if is_saving():
+            return function(*arguments, **keywords)  # a part of what is marked already
+        thread.is_saving = True
+        try:
+            with region(name, **tags):
+                return function(*arguments, **keywords)
+        finally:
+            thread.is_saving = False
 
     return traced
+
+
+def is_saving():
+    return getattr(thread, "is_saving", False)
 
 
 def patch_distributed(module):
@@ -346,8 +401,92 @@ def patch_distributed(module):
     module.init_process_group = init_process_group
 
 
+# ---- copies to the device, and graphs -------------------------------------------------------------
+
+def patch_tensor(module):
+    if _device.timer is not None:
+        tensor = module.Tensor
+        for name, goes in (("to", goes_by_to), ("cuda", goes_by_cuda), ("copy_", goes_by_copy)):
+            setattr(tensor, name, traced_copy(getattr(tensor, name), goes))
+
+
+def traced_copy(function, goes):
+    def around(real, self, *arguments, **keywords):
+        # A subclass may be a tensor that the compiler only imagines; a parameter moves with its model.
+        source = goes(self, arguments, keywords) if type(self) is tensor_class() else None
+        if source is None or source.device.type != "cpu":
+            return real(self, *arguments, **keywords)
+        timer = _device.timer
+        with region(names.COPY, bytes=source.numel() * source.element_size()):
+            entered = timer.enter(names.DEVICE_COPY)
+            try:
+                return real(self, *arguments, **keywords)
+            finally:
+                if entered:
+                    timer.leave()
+
+    return functools.update_wrapper(_trace._Outermost(function, around), function)
+
+
+def tensor_class():
+    return sys.modules["torch"].Tensor
+
+
+def goes_by_to(self, arguments, keywords):
+    """The tensor that is copied, if the target is on the device."""
+    target = arguments[0] if arguments else keywords.get("device", keywords.get("other"))
+    return self if is_device(target) else None
+
+
+def goes_by_cuda(self, arguments, keywords):
+    return self
+
+
+def goes_by_copy(self, arguments, keywords):
+    source = arguments[0] if arguments else keywords.get("src")
+    return source if type(source) is tensor_class() and self.device.type == _device.timer.kind else None
+
+
+def is_device(target):
+    kind = _device.timer.kind
+    if type(target) is str:
+        return target.partition(":")[0] == kind
+    if type(target) is int:
+        return True
+    return getattr(getattr(target, "device", target), "type", None) == kind
+
+
+def patch_graphs(module):
+    graph = module.CUDAGraph
+    timer = _device.timer
+    if timer is None:
+        return
+    real_begin, real_end = graph.capture_begin, graph.capture_end
+
+    @functools.wraps(real_begin)
+    def capture_begin(self, *arguments, **keywords):
+        timer.begin_capture()
+        return real_begin(self, *arguments, **keywords)
+
+    @functools.wraps(real_end)
+    def capture_end(self, *arguments, **keywords):
+        try:
+            return real_end(self, *arguments, **keywords)
+        finally:
+            timer.end_capture()
+
+    graph.capture_begin, graph.capture_end = capture_begin, capture_end
+
+
 PATCHES = {
+    "safetensors.torch": patch_safetensors,
+    "torch._tensor": patch_tensor,
     "torch.autograd": patch_autograd,
+    "torch.cuda.graphs": patch_graphs,
+    "torch.distributed._shard.checkpoint.state_dict_loader": patch_distributed_loader,
+    "torch.distributed._shard.checkpoint.state_dict_saver": patch_distributed_saver,
+    "torch.distributed.checkpoint.state_dict_loader": patch_distributed_loader,
+    "torch.distributed.checkpoint.state_dict_saver": patch_distributed_saver,
     "torch.distributed.distributed_c10d": patch_distributed,
     "torch.nn.modules.module": patch_module,
     "torch.optim.optimizer": patch_optimizer,

@@ -85,6 +85,8 @@ thread_local millrace_context context{MILLRACE_NO_STEP, MILLRACE_NO_EPOCH, 0};
 
 millrace_context* api_context() { return &context; }
 
+void api_pause(int paused) { pause_recording(paused != 0); }
+
 constexpr struct millrace_trace_functions kApi = {
     .size_bytes = sizeof(struct millrace_trace_functions),
     .enabled = &api_enabled,
@@ -94,6 +96,7 @@ constexpr struct millrace_trace_functions kApi = {
     .record = &api_record,
     .set_rank = &api_set_rank,
     .context = &api_context,
+    .pause = &api_pause,
 };
 
 }  // namespace

@@ -125,6 +125,11 @@ bool make_files() {
 
 constexpr uint32_t kGenerationShift = 8;
 
+// The gate of a paused process: the same number, no levels.
+uint32_t without_levels(uint32_t gate) {
+  return (gate >> kGenerationShift << kGenerationShift) | kReady;
+}
+
 void start_process(wire::ProcessOrigin origin) {
   rings.forget();
   writer = Writer{};
@@ -135,7 +140,7 @@ void start_process(wire::ProcessOrigin origin) {
     std::atomic_ref<uint64_t>(process.session->lost_processes).fetch_add(1);
   }
   writer.gate = recorder.settings.levels | kReady | ++process.generation << kGenerationShift;
-  recorder.gate.set(writer.gate);
+  recorder.gate.set(recorder.paused ? without_levels(writer.gate) : writer.gate);
   if (!recording(Level::kPosix)) return;
   const uint64_t at = now();
   record({.call = Call::kStart, .file = process.executable}, {at, at, 0});
@@ -144,7 +149,7 @@ void start_process(wire::ProcessOrigin origin) {
 void on_thread_end(void*) {
   const hook::SignalsBlocked blocked;
   const uint32_t gate = recorder.gate.value();
-  if (gate != 0 && gate == writer.gate) rings.leave(writer);
+  if (gate != 0 && without_levels(gate) == without_levels(writer.gate)) rings.leave(writer);
 }
 
 void on_exit_of_program(int code, void*) { end_recording(code); }
@@ -327,10 +332,9 @@ bool settle_writer_slowly() {
   uint32_t gate = recorder.gate.value();
   if (gate == 0) gate = begin_recording();
   if ((gate & kReady) == 0) return false;
-  if (writer.gate != gate) {
-    writer = Writer{};
-    writer.gate = gate;
-  }
+  // A call that began before a pause may end in it: the writer stays that of the same process.
+  if (without_levels(writer.gate) != without_levels(gate)) writer = Writer{};
+  writer.gate = gate;
   return true;
 }
 
@@ -448,6 +452,14 @@ void resume_recording(uint32_t gate) {
   hook::switch_own_calls_on();
   process.phase.store(Phase::kReady, std::memory_order_release);
   recorder.gate.set(gate);
+}
+
+void pause_recording(bool paused) {
+  uint32_t gate = recorder.gate.value();
+  if (gate == 0) gate = begin_recording();
+  recorder.paused = paused;
+  if ((gate & kReady) == 0 || has_stopped()) return;
+  recorder.gate.set(without_levels(gate) | (paused ? 0 : recorder.settings.levels));
 }
 
 void enter_vfork() {

@@ -63,6 +63,7 @@ struct Recorder {
   // process has not begun to record.
   ForkSentinel gate;
   bool ticks_from_cpu = false;
+  bool paused = false;  // pause_recording(): no level; a forked child inherits it
   Settings settings;
   NameTable names;
   hook::Descriptors descriptors;
@@ -238,6 +239,10 @@ void end_recording(int exit_code);
 uint32_t stop_recording();
 inline bool has_stopped() { return recorder.gate.value() == kStopped; }
 void resume_recording(uint32_t gate);
+
+// Records nothing until it is resumed. Descriptors are still followed, so that their names are
+// known afterwards.
+void pause_recording(bool paused);
 
 // A vfork child begins, or has ended, on this thread.
 void enter_vfork();

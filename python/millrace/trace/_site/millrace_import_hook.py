@@ -11,7 +11,14 @@ PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
 
 # The modules that millrace.trace._torch has a patch for.
 WATCHED = frozenset((
+    "safetensors.torch",
+    "torch._tensor",
     "torch.autograd",
+    "torch.cuda.graphs",
+    "torch.distributed._shard.checkpoint.state_dict_loader",
+    "torch.distributed._shard.checkpoint.state_dict_saver",
+    "torch.distributed.checkpoint.state_dict_loader",
+    "torch.distributed.checkpoint.state_dict_saver",
     "torch.distributed.distributed_c10d",
     "torch.nn.modules.module",
     "torch.optim.optimizer",
@@ -24,6 +31,8 @@ WATCHED = frozenset((
 
 def install():
     sys.meta_path.insert(0, Finder())
+    if "MILLRACE_TRACE_STEPS" in os.environ:
+        import_ours("millrace.trace._window")  # pauses, before the program begins
 
 
 class Finder:
@@ -61,22 +70,22 @@ class Loader:
 def patch(module):
     """Never raises: tracing must not break the program. Records a failure in the trace instead."""
     try:
-        import_patches().patch(module)
+        import_ours("millrace.trace._torch").patch(module)
     except Exception as error:
         trace = sys.modules.get("millrace._trace")
         if trace is not None:
             trace.mark("not_marked", module=module.__name__, error=repr(error))
 
 
-def import_patches():
+def import_ours(name):
+    import importlib
     try:
-        import millrace.trace._torch as patches
+        return importlib.import_module(name)
     except ImportError:
         # millrace may be installed for another interpreter than this one, which may still be able
         # to load it.
         sys.path.append(PACKAGE_ROOT)
         try:
-            import millrace.trace._torch as patches
+            return importlib.import_module(name)
         finally:
             sys.path.remove(PACKAGE_ROOT)
-    return patches

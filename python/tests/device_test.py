@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Device time: brackets of events become regions on the clock of the host; copies are marked; only the
+steps of a window are recorded. The device is a fake: a stream that takes the time it is told to."""
+
+import importlib.util
+import json
+import subprocess
+import unittest
+
+from traced import BUILD, LIBRARY, Recording, TracedTest
+
+# A device that works in the order of launches, a little faster than its clock says: it drifts. A
+# launch is a call of work(), inside a marked function. Times are real, so that the recorder's are too.
+FAKE = """
+    import time
+    from millrace.trace import _device
+
+    class Stream:
+        free_ns = 0  # when all work so far is done, on the host's clock
+
+    STREAM = Stream()
+    DRIFT = 1.001
+
+    class Event:
+        def __init__(self, enable_timing):
+            assert enable_timing
+            self.ns = None
+        def record(self, stream):
+            stream.free_ns = max(stream.free_ns, time.monotonic_ns())
+            self.ns = stream.free_ns
+        def query(self):
+            return self.ns <= time.monotonic_ns()
+        def elapsed_time(self, end):
+            if not (self.query() and end.query()):
+                raise RuntimeError("the events have not passed")
+            return (end.ns - self.ns) * DRIFT / 1e6
+
+    class Cuda:
+        Event = Event
+        @staticmethod
+        def current_stream(): return STREAM
+        @staticmethod
+        def is_initialized(): return True
+
+    def work(milliseconds):
+        STREAM.free_ns = max(STREAM.free_ns, time.monotonic_ns()) + int(milliseconds * 1e6)
+
+    _device.timer = _device.DeviceTimer(Cuda(), kind="meta")  # before PyTorch is imported
+    """
+TRAIN = FAKE + """
+    import torch
+    from torch.utils.data import DataLoader
+
+    class Slow(torch.nn.Linear):
+        def forward(self, x):
+            work(4)
+            return super().forward(x)
+
+    def main(steps, host_ms):
+        model = Slow(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        data = torch.utils.data.TensorDataset(torch.ones(2 * steps, 2))
+        for (batch,) in DataLoader(data, batch_size=2):
+            time.sleep(host_ms / 1000)
+            batch.to("meta")
+            batch.to("meta", non_blocking=True)
+            batch.to(torch.float32)     # no copy to the device
+            optimizer.zero_grad()
+            model(batch).sum().backward()
+            work(2)
+            optimizer.step()
+
+    # The recording is in ticks: this tells how many a nanosecond has.
+    from millrace import trace
+    began_ns = time.monotonic_ns()
+    with trace.region("reference"):
+        time.sleep(0.05)
+    trace.mark("reference_ns", ns=time.monotonic_ns() - began_ns)
+    main(STEPS, HOST_MS)
+    """
+
+
+def ticks_of(recording, milliseconds) -> float:
+    reference = recording.named("reference")[0]
+    return (reference.end - reference.begin) / recording.named("reference_ns")[0].tags["ns"] \
+        * milliseconds * 1e6
+
+
+def places(regions) -> list:
+    return [(region.epoch, region.step) for region in regions]
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+class DeviceTest(TracedTest):
+    def train(self, steps: int, host_ms: float):
+        code = TRAIN.replace("main(STEPS, HOST_MS)", f"main({steps}, {host_ms})")
+        return self.record_script(self.write("train.py", code))
+
+    def test_each_step_has_its_device_time(self):
+        recording = self.train(5, 10)
+        self.assertEqual(recording.named("not_marked") + recording.named("device_time_lost"), [])
+        device, copies = recording.named("device"), recording.named("device_copy")
+        # On a busy machine, a step may be several brackets.
+        self.assertEqual(sorted(set(places(device))), [(0, step) for step in range(5)])
+        self.assertEqual(sorted(set(places(copies))), [(0, step) for step in range(5)])
+        self.assertEqual(len(recording.named("copy")), 10)
+        self.assertEqual(recording.named("copy")[0].tags, {"bytes": 16})
+        trainer = recording.named("optimizer")[0].thread
+        self.assertEqual(len({region.thread for region in device + copies} - {trainer}), 1)
+        for wait in recording.named("batch_wait"):
+            of_step = [region for region in device if region.step == wait.step]
+            busy = sum(region.end - region.begin for region in of_step)
+            self.assertGreaterEqual(busy, ticks_of(recording, 5.9))
+            self.assertGreaterEqual(of_step[0].begin, wait.end)
+        report = " ".join(self.report().split())
+        self.assertIn("Compute is the GPU's own time; the host launched for ", report)
+        self.assertIn("Waiting is time in which the GPU was idle", report)
+        self.assertIn("copies to the GPU", report)
+        split = json.loads(self.report("--json"))["time"]
+        self.assertEqual(split["compute_basis"], "device")
+        self.assertGreaterEqual(split["mean"]["compute_ns"], 5 * 5_900_000)
+
+    def report(self, *options):
+        return subprocess.run([BUILD / "bin" / "millrace", "report", self.trace, *options], text=True,
+                              capture_output=True, check=True).stdout
+
+    def test_a_device_that_never_idles_is_busy_without_gaps(self):
+        recording = self.train(10, 0)
+        device = recording.named("device")
+        self.assertEqual(len(set(places(device))), 10)
+        busy = sum(region.end - region.begin for region in device)
+        self.assertGreaterEqual(busy, ticks_of(recording, 59))
+        # It runs behind the host, and its regions adjoin, apart from copies.
+        self.assertLess(sum(after.begin - before.end for before, after in zip(device, device[1:])),
+                        busy / 2)
+
+    def test_no_device_work_means_no_device_time(self):
+        code = TRAIN.replace("def is_initialized(): return True", "def is_initialized(): return False")
+        recording = self.record_script(self.write(
+            "train.py", code.replace("main(STEPS, HOST_MS)", "main(2, 0)")))
+        self.assertEqual(recording.named("device") + recording.named("device_copy"), [])
+        self.assertEqual(len(recording.named("optimizer")), 2)
+
+    def test_a_capture_of_a_graph_is_left_alone(self):
+        code = TRAIN.replace("main(STEPS, HOST_MS)", """
+    _device.timer.begin_capture()
+    main(2, 0)
+    _device.timer.end_capture()
+    main(3, 0)
+    """)
+        recording = self.record_script(self.write("train.py", code))
+        self.assertEqual(len(set(places(recording.named("device")))), 3)
+
+    def test_marked_methods_are_still_the_same_in_sets(self):
+        code = FAKE + """
+    import torch
+    class Logged(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, function, types, arguments=(), keywords=None):
+            if function in {torch.Tensor.to}: print("to")
+            return super().__torch_function__(function, types, arguments, keywords or {})
+    torch.ones(2).as_subclass(Logged).to("meta")
+    print(torch.Tensor.to.__name__, torch.Tensor.to == torch.Tensor.to, torch.Tensor.to == 3)
+    """
+        done = self.run_python("-m", "millrace.trace", "-o", self.trace,
+                               self.write("sets.py", code), MILLRACE_TRACE_LIBRARY=str(LIBRARY))
+        self.assertEqual(done.stdout, "to\nto True False\n")
+
+
+class ClockTest(unittest.TestCase):
+    """The clock alone, with times in milliseconds of a device whose origin is unknown."""
+
+    class Event:
+        def __init__(self, ms):
+            self.ms = ms
+
+        def elapsed_time(self, end):
+            return end.ms - self.ms
+
+    def bracket(self, begin, end, asked_ms, seen_ms):
+        from millrace.trace._device import Bracket
+        made = Bracket("device", (0, 0), None, self.Event(begin), self.Event(end),
+                       int(asked_ms * 1e6))
+        made.seen_ns = int(seen_ms * 1e6)
+        return made
+
+    def test_an_event_is_not_before_it_was_asked_for(self):
+        from millrace.trace._device import DeviceClock
+        clock = DeviceClock()
+        self.assertEqual(clock.read(self.bracket(100, 110, 5, 50)), (5_000_000, 15_000_000))
+        # By the chain it would begin at 25; it was asked for at 26: the device's clock is slow.
+        self.assertEqual(clock.read(self.bracket(120, 130, 26, 50)), (26_000_000, 36_000_000))
+        self.assertEqual(clock.read(self.bracket(140, 150, 20, 90)), (46_000_000, 56_000_000))
+
+    def test_an_event_is_not_after_it_was_seen(self):
+        from millrace.trace._device import DeviceClock
+        clock = DeviceClock()
+        clock.read(self.bracket(100, 110, 5, 50))
+        self.assertEqual(clock.read(self.bracket(120, 130, 20, 33)), (23_000_000, 33_000_000))
+
+
+class WindowTest(TracedTest):
+    LOOP = """
+    import sys, torch
+    from torch.utils.data import DataLoader, TensorDataset
+    def main(workers):
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader = DataLoader(TensorDataset(torch.ones(8, 2)), batch_size=2, num_workers=workers,
+                            persistent_workers=workers > 0)
+        for epoch in range(3):
+            for (batch,) in loader:
+                model(batch).sum().backward()
+                optimizer.step()
+                open("log.txt", "a").close()
+    if __name__ == "__main__":
+        main(int(sys.argv[1]))
+    """
+
+    def record_window(self, steps: str, workers: int):
+        script = self.write("train.py", self.LOOP)
+        done = self.run_python("-m", "millrace.trace", "-o", self.trace, "--steps", steps, script,
+                               workers, MILLRACE_TRACE_LIBRARY=str(LIBRARY))
+        return Recording(self.trace), done
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_only_steps_of_the_window_are_recorded(self):
+        for workers in (0, 2):
+            with self.subTest(workers=workers):
+                self.trace = self.folder / f"trace{workers}"
+                recording, done = self.record_window("3:6", workers)
+                self.assertEqual(done.stderr, "")
+                wanted = [(0, 3), (1, 0), (1, 1)]
+                for name in ("batch_wait", "forward", "backward", "optimizer"):
+                    self.assertEqual(places(recording.named(name)), wanted, name)
+                self.assertEqual(sorted(places(recording.named("fetch"))), wanted)
+                opens = [event for event in recording.events if "log.txt" in str(event)]
+                self.assertTrue(opens)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_a_window_that_is_never_reached_is_reported(self):
+        recording, done = self.record_window("100:", 0)
+        self.assertEqual(recording.named("optimizer"), [])
+        self.assertIn("the window begins at step 100, but the program ended after 12 steps",
+                      done.stderr)
+
+    def test_a_wrong_window_is_refused(self):
+        for steps in ("5", "5:5", "a:b", ":", "-1:4"):
+            done = self.run_python("-m", "millrace.trace", "--steps=" + steps, "x.py", code=2)
+            self.assertIn("--steps", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
