@@ -57,8 +57,7 @@ class Job:
         steps = max(2, arguments.epochs * len(self.loader) if self.loader else arguments.synthetic)
         warmup = min(steps - 1, steps * arguments.warmup // max(1, arguments.epochs))
         self.schedule = optim.WarmupPolynomial(self.optimizer, warmup, steps)
-        self.scaler = torch.cuda.amp.GradScaler(enabled=arguments.precision == "fp16"
-                                                and self.device.type == "cuda")
+        self.scaler = make_scaler(arguments.precision == "fp16" and self.device.type == "cuda")
         self.mean = torch.tensor(MEAN, device=self.device).view(1, 3, 1, 1) * 255
         self.std = torch.tensor(STD, device=self.device).view(1, 3, 1, 1) * 255
         self.step = 0
@@ -217,6 +216,12 @@ class Speed:
 
     def rate(self) -> float:
         return self.images / max(1e-9, self.now() - self.began)
+
+
+def make_scaler(enabled: bool) -> object:
+    if hasattr(torch.amp, "GradScaler"):  # torch 2.3
+        return torch.amp.GradScaler("cuda", enabled=enabled)
+    return torch.cuda.amp.GradScaler(enabled=enabled)
 
 
 def find_device(name: str) -> torch.device:

@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Builds the Python package on this machine, with the libraries that it has, and checks the GPU's time in traces.
+# Arguments go to bench/gpu_trace.py.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+folder=build/gpu
+mkdir -p build
+cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=Release -DMILLRACE_PYTHON_EXECUTABLE="$(command -v "$python")" \
+  ${CMAKE_ARGS:-} > "$folder.log" 2>&1 || { tail -20 "$folder.log"; exit 1; }
+grep 'part ' "$folder.log" || true
+cmake --build "$folder" --parallel "$(nproc)" --target python_package > "$folder.build.log" 2>&1 ||
+  { tail -20 "$folder.build.log"; exit 1; }
+PYTHONPATH="$folder/python" exec "$python" bench/gpu_trace.py "$@"
