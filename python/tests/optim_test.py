@@ -21,7 +21,7 @@ from torch import nn
 from millrace import optim
 from millrace.optim import lars
 
-WAYS = [lars._step_on_host, lars._step_on_tensors] + ([lars._step_fused] if lars._HAS_FUSED_SGD else [])
+WAYS = [lars._step_on_host, lars._step_on_tensors]
 
 
 def parameter(values, dtype=torch.float64) -> nn.Parameter:

@@ -8,9 +8,7 @@ A step with a NaN or infinite gradient changes nothing and is counted. On a GPU 
 norms make the host wait: trust ratios stay on the device. docs/design/optim.md says how.
 """
 
-import itertools
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional, Union
@@ -19,7 +17,10 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-_HAS_FUSED_SGD = hasattr(torch, "_fused_sgd_")  # torch 2.3
+try:
+    from . import _kernels
+except ImportError:  # no Triton
+    _kernels = None  # type: ignore[assignment]
 
 
 class LARS(Optimizer):
@@ -54,7 +55,7 @@ class LARS(Optimizer):
                              "can be used only once")
         self._skipped: dict[torch.device, Tensor] = {}  # steps, counted where their gradients are
         self._skipped_before = 0  # in the state that was loaded, and on the CPU
-        self._flats: dict[tuple, _Flat] = {}  # by device and dtype
+        self._tables: dict[torch.device, Any] = {}  # of the kernels
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay,
                                   "trust_coefficient": trust_coefficient,
                                   "lr_in_momentum": bool(lr_in_momentum), "clip": bool(clip),
@@ -103,7 +104,7 @@ class LARS(Optimizer):
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
-        for name, value in (("_skipped", {}), ("_skipped_before", 0), ("_flats", {})):
+        for name, value in (("_skipped", {}), ("_skipped_before", 0), ("_tables", {})):
             self.__dict__.setdefault(name, value)
 
     def _batches(self) -> list["_Batch"]:
@@ -130,18 +131,10 @@ class LARS(Optimizer):
                     state[each]["momentum_buffer"] = torch.zeros_like(each)
             return [state[each]["momentum_buffer"] for each in parameters]
 
-    def _flat_of(self, kind: tuple, w: list[Tensor]) -> "_Flat":
-        flat = self._flats.get(kind)
-        if flat is None or not flat.is_of(w):
-            flat = self._flats[kind] = _Flat(w)
-        return flat
-
-    def _count_skipped(self, is_skipped: Tensor) -> None:
-        count = self._skipped.get(is_skipped.device)
-        if count is None:
-            count = self._skipped[is_skipped.device] = torch.zeros((), dtype=torch.int64,
-                                                                   device=is_skipped.device)
-        count.add_(is_skipped)
+    def _skipped_on(self, device: torch.device) -> Tensor:
+        if device not in self._skipped:
+            self._skipped[device] = torch.zeros((), dtype=torch.int64, device=device)
+        return self._skipped[device]
 
 
 @dataclass
@@ -179,7 +172,7 @@ def _choose(batches: list[_Batch]) -> Callable[[LARS, list[_Batch]], None]:
     kinds = {batch.device.type for batch in batches}
     if kinds == {"cpu"}:
         return _step_on_host
-    return _step_fused if kinds == {"cuda"} and _HAS_FUSED_SGD else _step_on_tensors
+    return _step_by_kernels if kinds == {"cuda"} and _kernels is not None else _step_on_tensors
 
 
 def _is_compiling() -> bool:
@@ -223,32 +216,21 @@ def _host_rates(group: dict[str, Any], w_norm: float, g_norm: float) -> tuple[fl
 # ---- elsewhere: norms, ratios and whether to skip are tensors, and nobody waits for them ----
 
 
-def _step_fused(optimizer: LARS, batches: list[_Batch]) -> None:
-    """A few multi-tensor kernels for all parameters of a device and dtype. The last one reads whether to
-    skip."""
-    norms, skips = _judge(optimizer, batches)
-    found = {device: skip.float() for device, skip in skips.items()}
-    for kind, places in _kinds(batches).items():
-        parts = [batches[place] for place in places]
-        rates = [_device_rates(batches[place], norms[place]) for place in places]
-        flat = optimizer._flat_of(kind, [each for batch in parts for each in batch.w])
-        torch._foreach_copy_(flat.views, [each for batch in parts for each in batch.g])
-        views = [flat.views[begin:end] for begin, end in _ranges(parts)]
-        for batch, direction in zip(parts, views):
-            if batch.group["maximize"]:
-                torch._foreach_neg_(direction)
-            if batch.group["weight_decay"] != 0:
-                torch._foreach_add_(direction, batch.w, alpha=batch.group["weight_decay"])
-        flat.scale(torch.cat([into for into, _ in rates]))
-        for batch, direction, (_, onto) in zip(parts, views, rates):
-            torch._fused_sgd_(batch.w, direction, batch.v, weight_decay=0.0,
-                              momentum=batch.group["momentum"], lr=onto, dampening=0.0, nesterov=False,
-                              maximize=False, is_first_step=False, grad_scale=None,
-                              found_inf=found[batch.device])
+def _step_by_kernels(optimizer: LARS, batches: list[_Batch]) -> None:
+    """Two kernels for all parameters. The second one reads whether to skip."""
+    device = batches[0].device
+    if device not in optimizer._tables:
+        optimizer._tables[device] = _kernels.Table(device)
+    table = optimizer._tables[device]
+    if table.look(batches):
+        table.step(batches, _unscale(optimizer, batches), optimizer._skipped_on(device))
+    else:
+        _step_on_tensors(optimizer, batches)
 
 
 def _step_on_tensors(optimizer: LARS, batches: list[_Batch]) -> None:
-    """For torch.compile, which fuses it, and for devices and versions of torch without fused SGD."""
+    """For torch.compile, which fuses it, and for what the kernels cannot do: other dtypes, several devices,
+    no Triton."""
     norms, skips = _judge(optimizer, batches)
     for batch, both in zip(batches, norms):
         group, skip = batch.group, skips[batch.device]
@@ -260,45 +242,12 @@ def _step_on_tensors(optimizer: LARS, batches: list[_Batch]) -> None:
             w.copy_(torch.where(skip, w, w - onto * velocity))
 
 
-class _Flat:
-    """One tensor for the directions of many parameters. Each has rows of its own, so that a vector
-    with a rate for each row scales all of them in one kernel: foreach functions take a factor for each
-    tensor only from the host."""
-
-    ROW = 512
-
-    def __init__(self, w: list[Tensor]) -> None:
-        self.w = w
-        rows = [-(-each.numel() // self.ROW) for each in w]
-        self._memory = torch.zeros(sum(rows), self.ROW, dtype=w[0].dtype, device=w[0].device)
-        owners = torch.repeat_interleave(torch.arange(len(w)), torch.tensor(rows))
-        self._owners = owners.to(w[0].device)
-        self.views = []
-        begin = 0
-        for each, count in zip(w, rows):
-            # With the strides of the parameter (channels last), which multi-tensor kernels need.
-            strides = torch.empty_like(each, device="meta").stride()
-            self.views.append(self._memory.as_strided(each.shape, strides, begin * self.ROW))
-            begin += count
-
-    def is_of(self, w: list[Tensor]) -> bool:
-        return len(w) == len(self.w) and all(map(operator.is_, w, self.w))
-
-    def scale(self, rates: Tensor) -> None:
-        self._memory.mul_(rates[self._owners].unsqueeze(1))
-
-
 def _kinds(batches: list[_Batch]) -> dict[tuple, list[int]]:
     """The numbers of the batches of each device and dtype."""
     kinds: dict[tuple, list[int]] = {}
     for number, batch in enumerate(batches):
         kinds.setdefault((batch.device, batch.w[0].dtype), []).append(number)
     return kinds
-
-
-def _ranges(batches: list[_Batch]) -> list[tuple[int, int]]:
-    ends = list(itertools.accumulate(len(batch.w) for batch in batches))
-    return list(zip([0, *ends], ends))
 
 
 _Norms = tuple[Tensor, Optional[Tensor]]  # of the gradients, and of the weights if they are adapted
@@ -322,7 +271,7 @@ def _judge(optimizer: LARS, batches: list[_Batch]) -> tuple[list[_Norms], dict[t
     findings = [~torch.isfinite(g_norms.sum()) for g_norms, _ in norms.values()]
     findings += [(each != 0).any() for each in found]
     skip = torch.stack([each.to(home, non_blocking=True) for each in findings]).any()
-    optimizer._count_skipped(skip)
+    optimizer._skipped_on(skip.device).add_(skip)
     return ([norms[place] for place in range(len(batches))],
             {batch.device: skip.to(batch.device, non_blocking=True) for batch in batches})
 
