@@ -49,7 +49,19 @@ def resnet9(dataset: Dataset, width: int = 32) -> nn.Module:
     return nn.Sequential(_block(_channels(dataset), width), _block(width, 2 * width), nn.MaxPool2d(2),
                          _Residual(2 * width), _block(2 * width, 4 * width), nn.MaxPool2d(2),
                          _block(4 * width, 8 * width), nn.MaxPool2d(2), _Residual(8 * width),
-                         nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(8 * width, dataset.class_count))
+                         nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(8 * width, dataset.class_count),
+                         _Scale(1 / 8))
+
+
+class _Scale(nn.Module):
+    """Multiplies. The largest features of images are large; unscaled, they make training with high rates diverge."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.factor * inputs
 
 
 def _channels(dataset: Dataset) -> int:
