@@ -173,6 +173,25 @@ class CatalogueView {
     return kNoEntry;
   }
 
+  // The entry that a path has, if it has one, judging by its hash alone. To be confirmed by
+  // has_path(), which looks at memory that nobody may have used for a while: the caller has
+  // something to do until it arrives. kNoEntry if there is none.
+  uint32_t guess(std::string_view path) const {
+    if (header_.entry_count == 0) return kNoEntry;
+    const uint64_t hash = path_hash(path);
+    const uint64_t mask = header_.slot_count - 1;
+    uint64_t at = hash & mask;
+    for (uint64_t tries = 0; tries < header_.slot_count; ++tries, at = (at + 1) & mask) {
+      const CatalogueSlot found = slot(at);
+      if (found.index_next == 0) return kNoEntry;
+      if (found.tag != static_cast<uint32_t>(hash >> 32)) continue;
+      if (found.index_next > header_.entry_count) continue;
+      __builtin_prefetch(entries_ + uint64_t{found.index_next - 1} * sizeof(CatalogueEntry));
+      return found.index_next - 1;
+    }
+    return kNoEntry;
+  }
+
   // Whether the names from the entry up to the root are `path`. Each step takes a part of the path,
   // so it ends even if parents form a cycle.
   bool has_path(uint32_t index, std::string_view path) const {

@@ -563,6 +563,83 @@ for fd in fds:
 print(bad, open(root + "/val/words.txt").read(8), os.read(os.open("/etc/passwd", os.O_RDONLY), 4))
 """)
 
+    def test_a_number_that_was_closed_by_a_raw_system_call(self):
+        """It belongs to whatever the kernel has there now."""
+        self.python("""
+import ctypes, os, platform, socket, tempfile
+libc = ctypes.CDLL(None, use_errno=True)
+libc.fopen.restype = ctypes.c_void_p
+libc.fileno.argtypes = [ctypes.c_void_p]
+close = {"x86_64": 3, "aarch64": 57}[platform.machine()]
+pair = socket.socketpair()
+def pipe():
+    numbers = os.pipe()
+    os.write(numbers[1], b"from a pipe")
+    return numbers[0]
+def sockets():
+    one, other = socket.socketpair()
+    other.send(b"from a socket")
+    return one.detach()
+def memory():
+    fd = os.memfd_create("x")
+    os.write(fd, b"in memory")
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+def temporary():
+    fd, name = tempfile.mkstemp(dir=out)
+    os.write(fd, b"written")
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+def received():
+    sent = os.open("/etc/passwd", os.O_RDONLY)
+    os.dup2(sent, 90)
+    os.close(sent)
+    socket.send_fds(pair[0], [b"x"], [90])
+    return socket.recv_fds(pair[1], 1, 1)[1][0]
+makers = (pipe, sockets, memory, temporary, received, lambda: os.open("/etc/passwd", os.O_RDONLY), lambda: os.dup(90),
+          lambda: os.eventfd(7), lambda: libc.fileno(libc.fopen(b"/etc/passwd", b"r")),
+          lambda: os.open(root + "/val/words.txt", os.O_RDONLY | os.O_NOATIME))
+for make in makers:
+    fd = os.open(root + "/large.bin", os.O_RDONLY)
+    os.read(fd, 3)
+    libc.syscall(close, fd)
+    new = make()
+    print(new == fd, os.read(new, 8), os.fstat(new).st_size)
+""")
+
+    def test_numbers_that_were_closed_do_not_count(self):
+        self.python("""
+import os, resource
+fds = [os.open(root + "/val/words.txt", os.O_RDONLY) for _ in range(20)]
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(fds) + 1, max(fds) + 1))
+for fd in fds:
+    os.close(fd)
+pipes = [os.pipe() for _ in range(9)]
+files = [os.open("/etc/passwd", os.O_RDONLY) for _ in range(2)]
+try:
+    os.pipe()
+except OSError as error:
+    print(error)
+os.close(files[0])
+print(open(root + "/val/words.txt").read(4), len(os.read(files[1], 4)))
+""")
+
+    def test_a_fork_without_handlers_shares_the_offset(self):
+        self.python("""
+import ctypes, os
+libc = ctypes.PyDLL(None)
+if not hasattr(libc, "_Fork"):
+    raise SystemExit(print("not in this C library"))
+fd = os.open(root + "/large.bin", os.O_RDONLY)
+os.read(fd, 10)
+pid = libc._Fork()
+if pid == 0:
+    os.read(fd, 1000)
+    os._exit(0)
+os.waitpid(pid, 0)
+print(os.lseek(fd, 0, os.SEEK_CUR))
+""")
+
     def test_threads_close_while_others_read(self):
         self.python("""
 import os, threading, glob, hashlib

@@ -119,6 +119,7 @@ int open_fast(uint32_t index, int flags) {
   if (!can_be_fast) return -1;
   const std::byte* bytes = bytes_in_arena(index, entry.size_bytes);
   if (bytes == nullptr) return -1;
+  prefetch_pages(bytes, entry.size_bytes);
   const int fd = take_number();
   if (fd < 0) return -1;
   fast_files.open(fd, {.bytes = bytes,
@@ -153,6 +154,26 @@ void disown_range(unsigned first, unsigned last) {
        fd <= fast_files.highest() && static_cast<unsigned>(fd) <= last; ++fd) {
     fast_files.disown(fd);
   }
+}
+
+void note_new_number(int fd) {
+  forget(fd);
+  if (!in_vfork_child) fast_files.disown(fd);
+}
+
+bool close_parked() {
+  if (in_vfork_child) return false;
+  const int saved_errno = errno;
+  bool has_closed = false;
+  for (int fd = 0; fd <= fast_files.highest(); ++fd) {
+    if (!fast_files.lock(fd, State::kParked)) continue;
+    // First: as soon as it is closed, another thread may get it.
+    fast_files.disown(fd);
+    hook::sys_close(fd);
+    has_closed = true;
+  }
+  errno = saved_errno;
+  return has_closed;
 }
 
 void note_low_closed() { low_closed.store(true, std::memory_order_relaxed); }

@@ -30,6 +30,25 @@ void disown_range(unsigned first, unsigned last);
 // A standard descriptor was closed: the next open must return its number, as programs expect.
 void note_low_closed();
 
+// The kernel has given a number to another file. If it was one of ours, somebody has closed it
+// without a hook.
+void note_new_number(int fd);
+// Gives the numbers that nobody has open back to the kernel. False if there are none.
+bool close_parked();
+
+inline int newly_made(int fd) {
+  if (fd >= 0 && active()) note_new_number(fd);
+  return fd;
+}
+
+// body() makes a descriptor. If the process has too many, those that we only keep are closed.
+template <typename Body>
+int making_number(Body body) {
+  const int fd = body();
+  if (__builtin_expect(fd < 0 && errno == EMFILE && close_parked(), 0)) return newly_made(body());
+  return newly_made(fd);
+}
+
 // Puts a real descriptor under the same number if it is a fast one. False with errno: it is not
 // open, or there is no real file.
 bool make_real(int fd);

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "hook/syscall.h"
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
 #include "store/preload/shown.h"
@@ -41,11 +42,57 @@ int open_entry(uint32_t entry, int flags) {
     return fast;
   }
   const int fd = with_real_path(entry, [&](const char* path) {
-    return real_openat.get()(AT_FDCWD, path, flags & ~(O_CREAT | O_EXCL), 0);
+    return making_number(
+        [&] { return real_openat.get()(AT_FDCWD, path, flags & ~(O_CREAT | O_EXCL), 0); });
   });
   if (fd < 0) return fd;
   note_opened(fd, entry);
   count(client.state->counters.opens);
+  return fd;
+}
+
+bool is_confirmed(uint32_t guessed, std::string_view relative) {
+  return client.catalogue.has_path(guessed, relative) && entry_at(guessed).kind != EntryKind::kLink;
+}
+
+// The real file of a path below the root, which is `guessed` if the path is confirmed.
+int open_guessed_in_tree(uint32_t guessed, std::string_view below, int flags) {
+  char path[kShortPathBytes];
+  if (client.tree.size() + below.size() >= sizeof(path)) return -1;
+  memcpy(path, client.tree.data(), client.tree.size());
+  memcpy(path + client.tree.size(), below.data(), below.size());
+  path[client.tree.size() + below.size()] = '\0';
+  const int saved_errno = errno;
+  const int fd = real_openat.get()(AT_FDCWD, path, flags, 0);
+  if (fd >= 0 && is_confirmed(guessed, {below.data() + 1, below.size() - 1})) {
+    note_opened(fd, guessed);
+    return fd;
+  }
+  if (fd >= 0) hook::sys_close(fd);
+  errno = saved_errno;
+  return -1;
+}
+
+// Most opens: the plain path of a file that is on this node already. To find a path in a large
+// catalogue is to wait for memory. So there is other work until the entry arrives: the kernel opens
+// the file, and the path is compared afterwards. -1: it is not such a path, or the file is not
+// there yet; errno is not changed.
+int open_guessed(const char* path, int flags) {
+  constexpr int kPlainFlags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_LARGEFILE;
+  if (!active() || (flags & ~kPlainFlags) != 0 || is_bad(path)) return -1;
+  const std::string_view below = client.below(path);
+  if (below.size() < 2) return -1;
+  const std::string_view relative = {below.data() + 1, below.size() - 1};
+  const uint32_t guessed = client.catalogue.guess(relative);
+  if (guessed == kNoEntry) return -1;
+  int fd = -1;
+  if (client.arena == nullptr) {
+    fd = open_guessed_in_tree(guessed, below, flags);
+  } else {
+    __builtin_prefetch(&client.places[guessed]);
+    if (is_confirmed(guessed, relative)) fd = open_fast(guessed, flags);
+  }
+  if (fd >= 0) count(client.state->counters.opens);
   return fd;
 }
 
@@ -54,18 +101,6 @@ Last last_of(int flags) {
   const bool keeps = (flags & O_NOFOLLOW) != 0 ||
                      ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0 && !is_temporary(flags));
   return keeps ? Last::kKeepLink : Last::kFollow;
-}
-
-// The kernel has given a number to another file. If it was one of ours, somebody has closed it
-// without a hook.
-void note_new_number(int fd) {
-  forget(fd);
-  if (!in_vfork_child) fast_files.disown(fd);
-}
-
-int opened_outside(int fd) {
-  if (fd >= 0) note_new_number(fd);
-  return fd;
 }
 
 // Whether the open may create the file, or write one that a program has created. The service hears
@@ -112,18 +147,19 @@ Place find_to_open(Lookup& lookup, int directory, const char* path, int flags) {
 
 template <typename Outside>
 int opening(int directory, const char* path, int flags, Outside outside) {
+  if (const int fd = open_guessed(path, flags); fd >= 0) return fd;
   if (const int error = claim_name(directory, path, flags); error != 0) return failure<int>(error);
   Lookup lookup;
   Place place = find_to_open(lookup, directory, path, flags);
   if (place.where == Where::kOutside) {
-    const int fd = opened_outside(outside(directory, path));
+    const int fd = making_number([&] { return outside(directory, path); });
     if (fd >= 0 || errno != ENOENT) return fd;
     place = lookup.find_linked(directory, path, last_of(flags));
     if (place.where == Where::kOutside) return fd;
   }
   if (place.where == Where::kInside) return open_entry(place.entry, flags);
   if (creates(place, flags) || place.where == Where::kElsewhere) {
-    return opened_outside(outside(AT_FDCWD, place.path));
+    return making_number([&] { return outside(AT_FDCWD, place.path); });
   }
   return failure<int>(place.error);
 }
@@ -160,7 +196,7 @@ FILE* opening_stream(const char* path, const char* mode, Open open) {
   Place place = lookup.find(AT_FDCWD, path, last_of(flags));
   const auto open_other = [&](const char* other) {
     FILE* stream = open(other);
-    if (stream != nullptr) forget(descriptor_of(stream));
+    if (stream != nullptr) note_new_number(descriptor_of(stream));
     return stream;
   };
   if (place.where == Where::kOutside) {
@@ -174,20 +210,18 @@ FILE* opening_stream(const char* path, const char* mode, Open open) {
   if (const int error = refusal(place.entry, flags); error != 0) return failure<FILE*>(error);
   FILE* stream = with_real_path(place.entry, open);
   if (stream == nullptr) return nullptr;
-  note_opened(descriptor_of(stream), place.entry);
+  const int fd = descriptor_of(stream);
+  note_new_number(fd);
+  note_opened(fd, place.entry);
   count(client.state->counters.opens);
   return stream;
 }
 
-int newly_made(int fd) {
-  if (fd >= 0 && active()) note_new_number(fd);
-  return fd;
-}
-
 template <typename Duplicate>
 int duplicating(int fd, int copy, Duplicate duplicate) {
-  return newly_made(
-      natively(fd, [&] { return fd == copy ? duplicate() : replacing(copy, duplicate); }));
+  return making_number([&] {
+    return natively(fd, [&] { return fd == copy ? duplicate() : replacing(copy, duplicate); });
+  });
 }
 
 // What F_GETFL shows. The kernel adds O_LARGEFILE, which the headers define as 0.
@@ -293,7 +327,11 @@ int creat(const char* path, mode_t mode) {
 }
 
 FILE* fopen(const char* path, const char* mode) {
-  return opening_stream(path, mode, [&](const char* other) { return real_fopen(other, mode); });
+  return opening_stream(path, mode, [&](const char* other) {
+    FILE* stream = real_fopen(other, mode);
+    const bool has_room = stream != nullptr || errno != EMFILE || !close_parked();
+    return has_room ? stream : real_fopen(other, mode);
+  });
 }
 
 // Without a path, it changes the mode of the stream.
@@ -324,9 +362,11 @@ int close(int fd) {
 
 int close_range(unsigned first, unsigned last, int flags) {
   static constinit Real<int(unsigned, unsigned, int)> real{"close_range"};
-  if ((flags & CLOSE_RANGE_CLOEXEC) != 0) {
+  constexpr int kKnownFlags = static_cast<int>(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE);
+  const bool is_valid = first <= last && (flags & ~kKnownFlags) == 0;
+  if (is_valid && (flags & CLOSE_RANGE_CLOEXEC) != 0) {
     inherit_no_more(first, last);
-  } else if (active()) {
+  } else if (is_valid && active()) {
     forget_range(first, last);
     disown_range(first, last);
   }
@@ -345,7 +385,7 @@ void closefrom(int first) {
 
 int dup(int fd) {
   static constinit Real<int(int)> real{"dup"};
-  return newly_made(natively(fd, [&] { return real(fd); }));
+  return making_number([&] { return natively(fd, [&] { return real(fd); }); });
 }
 
 int dup2(int fd, int copy) {
@@ -365,28 +405,31 @@ int fcntl(int fd, int command, ...) {
   void* argument = va_arg(arguments, void*);
   va_end(arguments);
   if (int result; fcntl_fast(fd, command, argument, &result)) return result;
-  const int result = natively(fd, [&] { return real.get()(fd, command, argument); });
-  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? newly_made(result) : result;
+  const auto call = [&] { return natively(fd, [&] { return real.get()(fd, command, argument); }); };
+  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? making_number(call) : call();
 }
 
 int mkstemp(char* name) {
   static constinit Real<int(char*)> real{"mkstemp"};
-  return making_temporary(name, [&](char* real_name) { return real(real_name); });
+  return newly_made(making_temporary(name, [&](char* real_name) { return real(real_name); }));
 }
 
 int mkostemp(char* name, int flags) {
   static constinit Real<int(char*, int)> real{"mkostemp"};
-  return making_temporary(name, [&](char* real_name) { return real(real_name, flags); });
+  return newly_made(
+      making_temporary(name, [&](char* real_name) { return real(real_name, flags); }));
 }
 
 int mkstemps(char* name, int suffix) {
   static constinit Real<int(char*, int)> real{"mkstemps"};
-  return making_temporary(name, [&](char* real_name) { return real(real_name, suffix); });
+  return newly_made(
+      making_temporary(name, [&](char* real_name) { return real(real_name, suffix); }));
 }
 
 int mkostemps(char* name, int suffix, int flags) {
   static constinit Real<int(char*, int, int)> real{"mkostemps"};
-  return making_temporary(name, [&](char* real_name) { return real(real_name, suffix, flags); });
+  return newly_made(
+      making_temporary(name, [&](char* real_name) { return real(real_name, suffix, flags); }));
 }
 
 char* mkdtemp(char* name) {

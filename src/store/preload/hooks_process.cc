@@ -188,6 +188,16 @@ int fexecve(int fd, char* const arguments[], char* const environment[]) {
   });
 }
 
+// A fork without the handlers of pthread_atfork.
+pid_t _Fork() {
+  static constinit Real<pid_t()> real{"_Fork"};
+  if (!active()) return real();
+  make_all_real(Which::kAll);
+  const pid_t pid = real();
+  if (pid == 0) client.pid.store(millrace::hook::sys_getpid(), std::memory_order_relaxed);
+  return pid;
+}
+
 int system(const char* command) {
   static constinit Real<int(const char*)> real{"system"};
   make_all_real(Which::kInherited);

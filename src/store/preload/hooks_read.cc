@@ -22,12 +22,24 @@ constinit Real<ssize_t(int, void*, size_t, off_t)> real_pread{"pread"};
 constinit Real<ssize_t(int, const iovec*, int)> real_readv{"readv"};
 constinit Real<ssize_t(int, const iovec*, int, off_t)> real_preadv{"preadv"};
 
+void copy_bytes(void* to, const std::byte* from, size_t size) {
+  auto* out = static_cast<std::byte*>(to);
+  while (size > 0) {
+    const size_t part = size < kPrefetchedBytes ? size : kPrefetchedBytes;
+    prefetch_pages(from, part);
+    memcpy(out, from, part);
+    out += part;
+    from += part;
+    size -= part;
+  }
+}
+
 // False if it is not a fast descriptor, or if only the kernel can tell what is wrong.
 bool read_fast(int fd, void* buffer, size_t count, ssize_t* result) {
   if (is_bad(buffer)) return false;
   FastPiece piece;
   if (!fast_files.take(fd, count < kReadMax ? count : kReadMax, piece)) return false;
-  memcpy(buffer, piece.bytes, piece.size_bytes);
+  copy_bytes(buffer, piece.bytes, piece.size_bytes);
   *result = static_cast<ssize_t>(piece.size_bytes);
   return true;
 }
@@ -39,7 +51,7 @@ bool pread_fast(int fd, void* buffer, size_t count, off_t offset, ssize_t* resul
   const uint64_t left = at < file.size_bytes ? file.size_bytes - at : 0;
   if (count > kReadMax) count = kReadMax;
   const size_t size = count < left ? count : static_cast<size_t>(left);
-  if (size > 0) memcpy(buffer, file.bytes + at, size);
+  copy_bytes(buffer, file.bytes + at, size);
   *result = static_cast<ssize_t>(size);
   return true;
 }
@@ -60,7 +72,7 @@ ssize_t length_of(const iovec* pieces, int count) {
 void scatter(const std::byte* from, size_t size, const iovec* pieces) {
   for (; size > 0; ++pieces) {
     const size_t part = size < pieces->iov_len ? size : pieces->iov_len;
-    if (part > 0) memcpy(pieces->iov_base, from, part);
+    copy_bytes(pieces->iov_base, from, part);
     from += part;
     size -= part;
   }

@@ -72,6 +72,7 @@ uint32_t known_working_directory() {
 
 uint32_t known_descriptor(int fd) {
   if (fd < 0) return kFar;
+  if (in_vfork_child) return classify_now(fd);
   if (FastFile file; fast_files.look(fd, file) == FastFiles::State::kOpen) {
     return kFirst + file.entry;
   }
@@ -144,13 +145,13 @@ uint32_t entry_of(int fd, const RealAttributes& real) {
 }
 
 void note_opened(int fd, uint32_t entry) {
-  if (fd < 0) return;
+  if (fd < 0 || in_vfork_child) return;
   std::atomic<uint32_t>* cached = descriptors.at(static_cast<size_t>(fd));
   if (cached != nullptr) cached->store(kFirst + entry, std::memory_order_relaxed);
 }
 
 void forget(int fd) {
-  if (fd < 0) return;
+  if (fd < 0 || in_vfork_child) return;
   std::atomic<uint32_t>* cached = descriptors.find(static_cast<size_t>(fd));
   if (cached != nullptr && cached->load(std::memory_order_relaxed) != kUnknown) {
     cached->store(kUnknown, std::memory_order_relaxed);
@@ -158,6 +159,7 @@ void forget(int fd) {
 }
 
 void forget_range(unsigned first, unsigned last) {
+  if (in_vfork_child) return;
   descriptors.for_each_chunk([&](std::atomic<uint32_t>* chunk, size_t begin) {
     for (size_t i = 0; i < 4096; ++i) {
       if (begin + i < first || begin + i > last) continue;

@@ -5,7 +5,8 @@
 // recognised by its name. So are descriptors that were inherited or duplicated.
 //
 // What is known about a descriptor is a cache: hooks of close and dup forget it, and the name in
-// /proc/self/fd decides again.
+// /proc/self/fd decides again. A vfork child, which has descriptors of its own but our memory, does
+// not use the cache.
 #pragma once
 
 #include <cstddef>
