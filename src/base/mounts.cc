@@ -76,6 +76,15 @@ std::optional<Mount> mount_of(const std::filesystem::path& path) {
   return find_mount(*mounts, path);
 }
 
+bool is_shared(std::string_view file_system) {
+  constexpr std::string_view kShared[] = {
+      "9p",  "afs",  "beegfs", "ceph",  "cifs", "daos",     "gpfs", "lustre",
+      "nfs", "nfs4", "panfs",  "pvfs2", "smb3", "virtiofs", "weka", "wekafs",
+  };
+  return file_system.starts_with("fuse") ||
+         std::ranges::find(kShared, file_system) != std::end(kShared);
+}
+
 std::optional<bool> is_rotating(const std::string& device) {
   // A partition has no queue of its own, but its disk, one directory up, has.
   for (const char* queue : {"queue/rotational", "../queue/rotational"}) {

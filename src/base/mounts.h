@@ -23,6 +23,10 @@ std::optional<Mount> find_mount(std::string_view mountinfo, const std::filesyste
 // The same, from the mountinfo of this process.
 std::optional<Mount> mount_of(const std::filesystem::path& path);
 
+// Whether a file system, named as in mountinfo ("nfs4", "fuse.glusterfs"), gives files of other
+// machines. Those of FUSE count as such: the name rarely tells.
+bool is_shared(std::string_view file_system);
+
 // What the kernel says about a device ("254:0"); nullopt if it does not know. Virtual disks often
 // claim to rotate.
 std::optional<bool> is_rotating(const std::string& device);

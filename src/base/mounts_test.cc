@@ -27,6 +27,15 @@ TEST(MountOf, FindsTheMountsOfRootAndProc) {
   EXPECT_EQ(mount_of("/proc/self/status")->file_system, "proc");
 }
 
+TEST(IsShared, KnowsFileSystemsOfOtherMachines) {
+  for (const char* name : {"nfs4", "lustre", "fuse.glusterfs", "fuse", "9p"}) {
+    EXPECT_TRUE(is_shared(name)) << name;
+  }
+  for (const char* name : {"ext4", "xfs", "tmpfs", "overlay", ""}) {
+    EXPECT_FALSE(is_shared(name)) << name;
+  }
+}
+
 TEST(IsRotating, IsUnknownForADeviceThatDoesNotExist) {
   EXPECT_FALSE(is_rotating("4095:1048575").has_value());
   EXPECT_FALSE(is_rotating("").has_value());

@@ -18,6 +18,7 @@
 #include "store/pack.h"
 #include "store/peers.h"
 #include "store/placement.h"
+#include "store/read_ahead.h"
 
 namespace millrace::store {
 
@@ -37,8 +38,8 @@ class MemberSource {
 
 using MemberSources = std::vector<std::unique_ptr<MemberSource>>;
 
-// The partitions of the pack that this node can see. The reader must live longer.
-std::unique_ptr<MemberSource> make_pack_members(const PackReader& reader);
+// The partitions of the pack that this node can see. Both must live longer; `ahead` may be null.
+std::unique_ptr<MemberSource> make_pack_members(const PackReader& reader, ReadAhead* ahead);
 
 // The partitions that belong to this node. Both must live longer.
 std::unique_ptr<MemberSource> make_held_members(const PackReader& reader,

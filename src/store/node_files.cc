@@ -38,19 +38,12 @@ using wire::kNoEntry;
 constexpr int kLinksMax = 40;  // as in the kernel
 constexpr int kOpenTries = 3;  // the service may evict a file before we open it
 
-// File systems whose files are not on this node. Mapping a partition there would read pieces of it
-// over the network again and again; the service fetches a file once.
-constexpr std::string_view kSharedFileSystems[] = {
-    "9p",  "afs",  "beegfs", "ceph",  "cifs", "daos",     "gpfs", "lustre",
-    "nfs", "nfs4", "panfs",  "pvfs2", "smb3", "virtiofs", "weka", "wekafs",
-};
-
+// Mapping a partition of a shared file system would read pieces of it over the network again and
+// again; the service fetches a file once.
 bool is_on_this_node(const fs::path& path) {
   std::error_code error;
   const auto mount = mount_of(fs::canonical(path, error));
-  if (!mount) return true;
-  return !mount->file_system.starts_with("fuse") &&
-         std::ranges::find(kSharedFileSystems, mount->file_system) == std::end(kSharedFileSystems);
+  return !mount || !is_shared(mount->file_system);
 }
 
 std::chrono::milliseconds deadline_of_job() {

@@ -94,6 +94,11 @@ Status PackReader::check_partition_file(uint32_t number) const {
   return partitions_[number].error();
 }
 
+Result<ByteView> PackReader::partition_bytes(uint32_t number) const {
+  if (!partitions_[number].ok()) return partitions_[number].error();
+  return partitions_[number]->bytes();
+}
+
 Result<ByteView> PackReader::packed(uint32_t index) const {
   const CatalogueEntry entry = catalogue_->entry(index);
   if (entry.kind != wire::EntryKind::kFile) {

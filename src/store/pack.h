@@ -47,6 +47,9 @@ class PackReader {
   // Whether the partition is there, and belongs to this pack.
   Status check_partition_file(uint32_t number) const;
 
+  // The mapped file of a partition.
+  Result<ByteView> partition_bytes(uint32_t number) const;
+
   // Maps a copy of a partition, after the same checks as the partition itself.
   Result<MappedFile> map_partition(uint32_t number, const std::filesystem::path& path) const;
 

@@ -5,7 +5,7 @@ namespace {
 
 class PackMembers final : public MemberSource {
  public:
-  explicit PackMembers(const PackReader& reader) : reader_(reader) {}
+  PackMembers(const PackReader& reader, ReadAhead* ahead) : reader_(reader), ahead_(ahead) {}
 
   bool has(uint32_t index) const override {
     return reader_.check_partition_file(reader_.catalogue().entry(index).partition).ok();
@@ -13,17 +13,19 @@ class PackMembers final : public MemberSource {
 
   Status read(uint32_t index, BlockCodec& codec,
               const std::function<Status(ByteView block)>& each) override {
+    if (ahead_ != nullptr) ahead_->note(reader_.catalogue().entry(index).partition);
     return reader_.read_blocks(index, codec, each);
   }
 
  private:
   const PackReader& reader_;
+  ReadAhead* const ahead_;
 };
 
 }  // namespace
 
-std::unique_ptr<MemberSource> make_pack_members(const PackReader& reader) {
-  return std::make_unique<PackMembers>(reader);
+std::unique_ptr<MemberSource> make_pack_members(const PackReader& reader, ReadAhead* ahead) {
+  return std::make_unique<PackMembers>(reader, ahead);
 }
 
 }  // namespace millrace::store

@@ -199,10 +199,32 @@ Status Service::open_sources(std::optional<PeersOptions> peers) {
     open_peers(*std::move(peers));
   }
   RETURN_IF_ERROR(check_partitions());
-  sources_.push_back(make_pack_members(reader_));
+  if (held_ == nullptr) RETURN_IF_ERROR(read_ahead());
+  sources_.push_back(make_pack_members(reader_, ahead_.get()));
   if (options_.origin.empty()) return {};
   ASSIGN_OR_RETURN(auto origin, make_origin_members(catalogue(), options_.origin));
   add_source(std::move(origin), &wire::StoreCounters::origin_files, nullptr);
+  return {};
+}
+
+// On one node: on several, whole partitions are copied anyway. Files are made before they are
+// needed only if there is room for all of them; otherwise they might take the place of others.
+Status Service::read_ahead() {
+  const uint64_t memory = memory_available_bytes().value_or(0) / 2;
+  ReadAheadOptions ahead{.budget_bytes = std::min(memory, options_.capacity_bytes), .make = {}};
+  const uint64_t all_bytes =
+      catalogue().content_bytes() + uint64_t{catalogue().entry_count()} * page_bytes();
+  if (all_bytes <= options_.capacity_bytes) {
+    ahead.make = [this](uint32_t index, BlockCodec& codec) {
+      const auto ignore = [](int) {};  // a program that needs the file hears what is wrong
+      if (arena_ != nullptr) {
+        arena_->place(index, codec, ignore);
+      } else {
+        tree_->make(index, codec, ignore);
+      }
+    };
+  }
+  ASSIGN_OR_RETURN(ahead_, ReadAhead::start(reader_, std::move(ahead)));
   return {};
 }
 
@@ -409,6 +431,7 @@ bool Service::finish() {
   if (stopper_.is_open()) ::eventfd_write(stopper_.fd(), 1);
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  ahead_.reset();
   const bool is_saved = !written_->has_any() || save_written();
   std::unique_ptr<Written> ended;
   {

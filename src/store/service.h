@@ -108,6 +108,7 @@ class Service {
   Status publish_catalogue() const;
   Status open_sources(std::optional<PeersOptions> peers);
   Status check_partitions();
+  Status read_ahead();
   void hold_partitions(const PeersOptions& peers);
   void open_peers(PeersOptions peers);
   void add_source(std::unique_ptr<MemberSource> source, uint64_t wire::StoreCounters::* files,
@@ -136,6 +137,7 @@ class Service {
   std::optional<Placement> placement_;    // on several nodes
   std::unique_ptr<HeldPartitions> held_;  // the same
   std::unique_ptr<Peers> peers_;          // the same
+  std::unique_ptr<ReadAhead> ahead_;      // null on several nodes, and for a pack on this node
   MemberSources sources_;
   std::unique_ptr<NodeTree> tree_;
   std::unique_ptr<Written> written_;
