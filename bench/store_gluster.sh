@@ -55,8 +55,12 @@ EOF
     mount_volume
     ;;
   cold)
-    # A new mount has no cache of its own.
+    # A new mount has no cache of its own. It needs the file of the old process, which would go on if a process in another
+    # namespace still had the mount.
+    old=$(cat "$directory/run/mount.pid")
     umount "$directory/mount"
+    kill "$old" 2>/dev/null || true
+    while [ -e "/proc/$old/exe" ]; do sleep 0.05; done
     sync
     echo 3 > /proc/sys/vm/drop_caches
     mount_volume
