@@ -23,7 +23,17 @@ enum Known : uint32_t {
 };
 
 using Cache = hook::Arena<std::atomic<uint32_t>, 4096, 4096>;
-constinit Cache descriptors;
+constinit Cache descriptors;  // by place_of(fd)
+
+// Neighbouring numbers are often those of different threads, and get lines of memory of their own.
+size_t place_of(int fd) {
+  const auto number = static_cast<size_t>(fd);
+  return (number & ~size_t{0xfff}) | (number & 0xf) << 8 | (number >> 4 & 0xff);
+}
+size_t number_at(size_t place) {
+  return (place & ~size_t{0xfff}) | (place & 0xff) << 4 | (place >> 8 & 0xf);
+}
+
 constinit std::atomic<uint32_t> working_directory{kUnknown};
 
 uint32_t classify(std::string_view name) {
@@ -76,7 +86,7 @@ uint32_t known_descriptor(int fd) {
   if (FastFile file; fast_files.look(fd, file) == FastFiles::State::kOpen) {
     return kFirst + file.entry;
   }
-  std::atomic<uint32_t>* cached = descriptors.at(static_cast<size_t>(fd));
+  std::atomic<uint32_t>* cached = descriptors.at(place_of(fd));
   uint32_t known = cached == nullptr ? uint32_t{kUnknown} : cached->load(std::memory_order_relaxed);
   if (known != kUnknown) return known;
   known = classify_now(fd);
@@ -146,13 +156,13 @@ uint32_t entry_of(int fd, const RealAttributes& real) {
 
 void note_opened(int fd, uint32_t entry) {
   if (fd < 0 || in_vfork_child) return;
-  std::atomic<uint32_t>* cached = descriptors.at(static_cast<size_t>(fd));
+  std::atomic<uint32_t>* cached = descriptors.at(place_of(fd));
   if (cached != nullptr) cached->store(kFirst + entry, std::memory_order_relaxed);
 }
 
 void forget(int fd) {
   if (fd < 0 || in_vfork_child) return;
-  std::atomic<uint32_t>* cached = descriptors.find(static_cast<size_t>(fd));
+  std::atomic<uint32_t>* cached = descriptors.find(place_of(fd));
   if (cached != nullptr && cached->load(std::memory_order_relaxed) != kUnknown) {
     cached->store(kUnknown, std::memory_order_relaxed);
   }
@@ -162,7 +172,8 @@ void forget_range(unsigned first, unsigned last) {
   if (in_vfork_child) return;
   descriptors.for_each_chunk([&](std::atomic<uint32_t>* chunk, size_t begin) {
     for (size_t i = 0; i < 4096; ++i) {
-      if (begin + i < first || begin + i > last) continue;
+      const size_t number = number_at(begin + i);
+      if (number < first || number > last) continue;
       if (chunk[i].load(std::memory_order_relaxed) != kUnknown) {
         chunk[i].store(kUnknown, std::memory_order_relaxed);
       }
