@@ -25,7 +25,7 @@ def parameter_groups(of: Union[nn.Module, Iterable[torch.Tensor]], *,
                         "put it into a list")
     if isinstance(of, nn.Module):
         plain = _plain_by_dimension(of.parameters()) if by_dimension else _plain_by_name(of)
-        parameters = list(of.parameters())
+        parameters: list[torch.Tensor] = list(of.parameters())
     else:
         parameters = list(of)
         plain = _plain_by_dimension(parameters)
