@@ -82,6 +82,18 @@ TEST(Catalogue, FindsEveryPathAndNothingElse) {
   EXPECT_EQ(catalogue->partition_name(0), "part-00000.pack");
 }
 
+TEST(Catalogue, GuessesAreRightForPathsThatExist) {
+  const auto catalogue = Catalogue::of_bytes(small_catalogue());
+  for (const char* path : {"a", "a/1", "a/2", "a/link", "b", "empty"}) {
+    const uint32_t guessed = catalogue->view().guess(path);
+    EXPECT_EQ(guessed, *catalogue->find(path)) << path;
+    EXPECT_TRUE(catalogue->view().has_path(guessed, path)) << path;
+  }
+  for (const char* path : {"/", "a/", "a/3", "1", "."}) {
+    EXPECT_EQ(catalogue->view().guess(path), wire::kNoEntry) << path;
+  }
+}
+
 TEST(Catalogue, ListsADirectoryInOrder) {
   const auto catalogue = Catalogue::of_bytes(small_catalogue());
   const auto children = catalogue->children(*catalogue->find("a"));
@@ -179,6 +191,8 @@ TEST(CatalogueView, IsSafeEvenIfEntriesAreNonsense) {
     wire::CatalogueView view;
     if (view.open(bad.data(), bad.size()) != nullptr) continue;
     for (const char* path : {"a", "a/1", "b", "empty", "nothing"}) {
+      const uint32_t guessed = view.guess(path);
+      EXPECT_TRUE(guessed == wire::kNoEntry || guessed < view.entry_count());
       const uint32_t index = view.find(path);
       EXPECT_TRUE(index == wire::kNoEntry || index < view.entry_count());
     }
