@@ -1,5 +1,5 @@
-# What is installed, and the packages made from it: a .deb that depends on Debian's libraries, and a .tar.gz that
-# includes the libraries it needs.
+# What is installed, and the packages made from it: a .deb with the Python package, which depends on Debian's libraries,
+# and a .tar.gz of the program with the libraries it needs.
 
 include(GNUInstallDirs)
 
@@ -36,14 +36,22 @@ else()
   endfunction()
   millrace_install_shell_files("${CMAKE_INSTALL_DATADIR}")
 endif()
+# The workloads of `millrace bench`, which finds them relative to itself.
+function(millrace_install_workloads share)  # optional: the component
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/workloads" DESTINATION "${share}/millrace" ${ARGN} FILES_MATCHING PATTERN "*.yaml")
+endfunction()
+millrace_install_workloads("${CMAKE_INSTALL_DATADIR}")
+function(millrace_install_examples share)  # optional: the component
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/" "${PROJECT_SOURCE_DIR}/python/examples/"
+    DESTINATION "${share}/doc/millrace/examples" ${ARGN} PATTERN "__pycache__" EXCLUDE)
+endfunction()
+millrace_install_examples("${CMAKE_INSTALL_DATAROOTDIR}")
 if(TARGET python_package)
   millrace_python_program()
 endif()
 # The headers for programs that mark regions; nothing has to be linked.
 install(FILES "${PROJECT_SOURCE_DIR}/include/millrace/trace.h" "${PROJECT_SOURCE_DIR}/include/millrace/trace_api.h"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/millrace")
-# The workloads of `millrace bench`, which finds them relative to itself.
-install(DIRECTORY "${PROJECT_SOURCE_DIR}/workloads" DESTINATION "${CMAKE_INSTALL_DATADIR}/millrace" FILES_MATCHING PATTERN "*.yaml")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)
 install(FILES "${PROJECT_SOURCE_DIR}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 
@@ -58,6 +66,13 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+if(TARGET python_package AND PythonHeaders_SITE MATCHES "python3\\.([0-9]+)")
+  # The extensions are for one minor version. Not `Depends`: the program works without Python.
+  math(EXPR next_minor "${CMAKE_MATCH_1} + 1")
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3 (>= 3.${CMAKE_MATCH_1}~), python3 (<< 3.${next_minor}~)")
+  set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
+    "${CMAKE_CURRENT_LIST_DIR}/debian/postinst" "${CMAKE_CURRENT_LIST_DIR}/debian/prerm")
+endif()
 set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
 set(CPACK_PROJECT_CONFIG_FILE "${PROJECT_SOURCE_DIR}/cmake/package_contents.cmake")
 include(CPack)

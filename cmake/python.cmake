@@ -1,5 +1,6 @@
 # The Python package: in the build tree, where tests and benchmarks import it with PYTHONPATH=<build>/python, and
 # installed (component `python`), by pip or by `cmake --install <build> --component python --prefix ENVIRONMENT`.
+# The .deb has it too (component `debian_python`), without the program and the libraries, which the .deb has anyway.
 #
 # millrace_python_module(NAME SOURCES cc... [INCLUDES folder...] [LINKS target...])
 #   makes the extension <build>/python/millrace/<NAME>.<suffix>. Without LINKS, it is linked with no module and no C++
@@ -7,7 +8,7 @@
 # millrace_python_package(FOLDER)
 #   links to the Python sources from there, so that an edit needs no build.
 # millrace_python_program()
-#   adds the program, its manual and its completions: the package contains all of Millrace.
+#   adds the program, its workloads, manual, completions and examples: the package contains all of Millrace.
 # The target python_package builds everything that is installed.
 
 set(MILLRACE_PYTHON_TREE "${PROJECT_BINARY_DIR}/python")
@@ -23,8 +24,16 @@ else()
 endif()
 set(python_package_folder "${MILLRACE_PYTHON_SITE}/millrace")
 
-# Only on request: neither the .deb nor a plain `cmake --install` has a place for it.
+# Only on request: a plain `cmake --install` has no place for it.
 set(python_component COMPONENT python EXCLUDE_FROM_ALL)
+set(debian_component COMPONENT debian_python EXCLUDE_FROM_ALL)
+set(debian_package_folder lib/python3/dist-packages/millrace)
+
+# Installs the sources of the package from `folder` into another one.
+function(millrace_python_install_sources folder destination)
+  install(DIRECTORY "${folder}/" DESTINATION "${destination}" ${ARGN}
+    FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
+endfunction()
 
 function(millrace_python_install target folder)
   add_dependencies(python_package ${target})
@@ -48,6 +57,7 @@ function(millrace_python_module name)
     PREFIX "" OUTPUT_NAME ${name} SUFFIX "${PythonHeaders_SUFFIX}"
     LIBRARY_OUTPUT_DIRECTORY "${MILLRACE_PYTHON_TREE}/millrace")
   millrace_python_install(${target} "${python_package_folder}")
+  install(TARGETS ${target} LIBRARY DESTINATION "${debian_package_folder}" ${debian_component})
 endfunction()
 
 function(millrace_python_package folder)
@@ -72,16 +82,20 @@ function(millrace_python_package folder)
   endforeach()
 
   # The version is defined only in project().
-  file(CONFIGURE OUTPUT "${MILLRACE_PYTHON_TREE}/millrace/_version.py" CONTENT "__version__ = \"${PROJECT_VERSION}\"\n")
-  install(FILES "${MILLRACE_PYTHON_TREE}/millrace/_version.py" DESTINATION "${python_package_folder}" ${python_component})
+  set(version "${MILLRACE_PYTHON_TREE}/millrace/_version.py")
+  file(CONFIGURE OUTPUT "${version}" CONTENT "__version__ = \"${PROJECT_VERSION}\"\n")
+  install(FILES "${version}" DESTINATION "${python_package_folder}" ${python_component})
+  install(FILES "${version}" DESTINATION "${debian_package_folder}" ${debian_component})
+  millrace_python_install_sources("${folder}" "${debian_package_folder}" ${debian_component})
   if(NOT SKBUILD)  # pip installs the sources itself, so that `pip install -e` can use them in place
-    install(DIRECTORY "${folder}/" DESTINATION "${python_package_folder}" ${python_component}
-      FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
+    millrace_python_install_sources("${folder}" "${python_package_folder}" ${python_component})
   endif()
 endfunction()
 
 function(millrace_python_program)
   millrace_python_install(millrace "${python_package_folder}/bin")
+  millrace_install_workloads("${python_package_folder}/${CMAKE_INSTALL_DATADIR}" ${python_component})
+  millrace_install_examples("${python_share}" ${python_component})
   if(TARGET shell_files)
     add_dependencies(python_package shell_files)
     millrace_install_shell_files("${python_share}" ${python_component})
@@ -91,4 +105,14 @@ function(millrace_python_program)
     file(CREATE_LINK "../${python_package_folder}/bin/millrace" "${PROJECT_BINARY_DIR}/command/millrace" SYMBOLIC)
     install(FILES "${PROJECT_BINARY_DIR}/command/millrace" DESTINATION bin ${python_component})
   endif()
+  millrace_debian_links()
+endfunction()
+
+# In the .deb, the package finds the program and the libraries through these links.
+function(millrace_debian_links)
+  set(links "${PROJECT_BINARY_DIR}/debian_links")
+  file(MAKE_DIRECTORY "${links}")
+  file(CREATE_LINK "../../../../bin" "${links}/bin" SYMBOLIC)
+  file(CREATE_LINK "../../../../${CMAKE_INSTALL_LIBDIR}/millrace" "${links}/lib" SYMBOLIC)
+  install(FILES "${links}/bin" "${links}/lib" DESTINATION "${debian_package_folder}" ${debian_component})
 endfunction()

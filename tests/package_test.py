@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The packages: what `cmake --install` and CPack make is complete, and runs from any place.
 
-Builds the preset `release` in a separate folder, without the Python package, which no package contains, and with
-sources in groups (docs/design/tests.md): the plain preset would take five times as long.
+Builds the preset `release` in a separate folder, without the loader for Python, which takes longest to compile, and
+with sources in groups (docs/design/tests.md): the plain preset would take five times as long.
 """
 
+import importlib.machinery
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -16,7 +18,11 @@ RELEASE = SOURCE / "build/release-packages"
 FILES = ("bin/millrace", "share/man/man1/millrace.1",
          "share/bash-completion/completions/millrace", "share/zsh/vendor-completions/_millrace",
          "share/fish/vendor_completions.d/millrace.fish", "share/doc/millrace/copyright",
-         "share/millrace/workloads/small.yaml", "share/millrace/workloads/unet3d_h100.yaml")
+         "share/millrace/workloads/small.yaml", "share/millrace/workloads/unet3d_h100.yaml",
+         "share/doc/millrace/examples/fashion_mnist.py", "share/doc/millrace/examples/imagenet_style/train.py",
+         "share/doc/millrace/examples/slurm/store.sbatch")
+PYTHON_FILES = sorted(str(file.relative_to(SOURCE / "python")) for file in (SOURCE / "python/millrace").rglob("*")
+                      if file.is_file() and file.suffix != ".pyc")
 
 
 def run(*command, **options) -> str:
@@ -30,7 +36,7 @@ def run(*command, **options) -> str:
 class PackageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        run("cmake", "--preset", "release", "-B", RELEASE, "-DMILLRACE_PYTHON=OFF", cwd=SOURCE)
+        run("cmake", "--preset", "release", "-B", RELEASE, "-DMILLRACE_BINDINGS=OFF", cwd=SOURCE)
         run("cmake", "--build", RELEASE, "--parallel", os.cpu_count())
         cls.holder = tempfile.TemporaryDirectory()
         cls.made = Path(cls.holder.name) / "made"
@@ -60,6 +66,22 @@ class PackageTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as root:
             run("dpkg-deb", "-x", package, root)
             self.check_tree(Path(root) / "usr")
+
+    def test_the_debian_package_has_the_python_package(self):
+        (package,) = self.made.glob("*.deb")
+        self.assertIn("python3 (>= 3.", run("dpkg-deb", "-f", package, "Recommends"))
+        with tempfile.TemporaryDirectory() as root:
+            run("dpkg-deb", "-x", package, root)
+            packages = Path(root) / "usr/lib/python3/dist-packages"
+            missing = [name for name in PYTHON_FILES if not (packages / name).is_file()]
+            self.assertEqual(missing, [])
+            (extension,) = (packages / "millrace").glob("_trace.*.so")
+            if extension.name[len("_trace"):] not in importlib.machinery.EXTENSION_SUFFIXES:
+                self.skipTest(f"{sys.executable} is not the Python that {extension.name} was built for")
+            Path(root, "program.py").write_text("from millrace import trace\nprint(trace.enabled())\n")
+            printed = run(sys.executable, "-B", "-m", "millrace.trace", "-o", "t", "program.py", cwd=root,
+                          env={**os.environ, "PYTHONPATH": str(packages)})
+            self.assertEqual(printed.splitlines()[0], "True")
 
     def test_the_archive_contains_its_libraries_and_uses_them(self):
         (archive,) = self.made.glob("*.tar.gz")

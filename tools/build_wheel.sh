@@ -41,7 +41,8 @@ made=(build/wheel-unrepaired/*.whl)
 
 # Without these files, a wheel would fail only on the cluster.
 content=$("$tools/bin/python" -m zipfile -l "${made[0]}")
-for file in bin/millrace lib/libmillrace_trace.so lib/libmillrace_store.so lib/libmillrace_hdf5.so lib/libmillrace_mpi_openmpi.so lib/libmillrace_mpi_mpich.so; do
+for file in bin/millrace lib/libmillrace_trace.so lib/libmillrace_store.so lib/libmillrace_hdf5.so lib/libmillrace_mpi_openmpi.so lib/libmillrace_mpi_mpich.so \
+  share/millrace/workloads/small.yaml loader/data_loader.py optim/__init__.py lab/__init__.py; do
   grep -q "^millrace/$file " <<<"$content" || die "${made[0]} has no millrace/$file"
 done
 

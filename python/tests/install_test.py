@@ -116,6 +116,20 @@ class Installed:
             done = self.run_command(*mpirun, self.python, "ranks.py", **settings)
             self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 2 None", "1 of 2 None"])
 
+    def test_the_workloads_of_the_benchmark_are_installed(self):
+        done = self.run_command("millrace", "bench", "--list", PATH=self.path())
+        listed = {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
+        self.assertLessEqual({file.stem for file in (SOURCE / "workloads").glob("*.yaml")}, listed)
+
+    def test_all_of_the_sources_and_the_examples_are_installed(self):
+        (package,) = self.folder.glob("venv/lib/python3*/site-packages/millrace")
+        missing = [file for file in (SOURCE / "python" / "millrace").rglob("*") if file.is_file()
+                   and file.suffix != ".pyc" and not (package / file.relative_to(SOURCE / "python/millrace")).is_file()]
+        self.assertEqual(missing, [])
+        examples = self.folder / "venv/share/doc/millrace/examples"
+        for file in ("fashion_mnist.py", "imagenet_style/train.py", "slurm/store.sbatch"):
+            self.assertTrue((examples / file).is_file(), f"{file} is missing")
+
     def test_types_and_version_are_installed(self):
         (package,) = self.folder.glob("venv/lib/python3*/site-packages/millrace")
         for file in ("py.typed", "_trace.pyi", "_loader.pyi", "trace/_site/sitecustomize.py",

@@ -21,6 +21,8 @@ want 'Successfully installed millrace' pip install --no-index --disable-pip-vers
 if [ "$mpi" = none ]; then
   want '^millrace \|: ' millrace --version
   want 'mpi' millrace doctor
+  want '^utilisation' millrace bench small --generate
+  [ -s venv/share/doc/millrace/examples/fashion_mnist.py ] || fail "there are no examples"
   [ -s venv/share/man/man1/millrace.1 ] || fail "there is no manual page"
   cat >train.py <<'PYTHON'
 from millrace import trace
