@@ -286,6 +286,25 @@ def machine(folder: str, rest: str = "ann/x") -> str:
     return f"/{folder}/{rest}"
 
 
+class LinksTest(CheckTest):
+    script = "check_links.py"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("docs/guide.md", "# A guide\n\n## `a b`: what, and why?\n")
+
+    def test_links_to_files_folders_and_headings_pass(self) -> None:
+        self.write("README.md", "# Top\n[a](docs/guide.md) [b](docs/guide.md#a-b-what-and-why) [c](#top)\n"
+                                "[d](docs/) [e](https://example.org/none.md#x) `[](auto) { return 1; }`\n")
+        self.assert_passes("links: 4 links of 2 pages, all lead somewhere")
+
+    def test_a_link_to_nothing_is_found(self) -> None:
+        self.write("docs/other.md", "\n[a](../docs/gone.md)\n[b](guide.md#gone) [c](#gone)\n")
+        self.assert_finds("docs/other.md:2: the link leads to ../docs/gone.md, which does not exist. Write",
+                          "docs/other.md:3: guide.md has no heading #gone. Name",
+                          "docs/other.md:3: this page has no heading #gone. Name")
+
+
 class PathsTest(CheckTest):
     script = "check_paths.py"
 
