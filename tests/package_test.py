@@ -36,7 +36,7 @@ def run(*command, **options) -> str:
 class PackageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        run("cmake", "--preset", "release", "-B", RELEASE, "-DMILLRACE_BINDINGS=OFF", cwd=SOURCE)
+        run("cmake", "--preset", "release", "-B", RELEASE, "-DMILLRACE_PYTHON=ON", "-DMILLRACE_BINDINGS=OFF", cwd=SOURCE)
         run("cmake", "--build", RELEASE, "--parallel", os.cpu_count())
         cls.holder = tempfile.TemporaryDirectory()
         cls.made = Path(cls.holder.name) / "made"
