@@ -141,6 +141,14 @@ class DeviceTest(TracedTest):
         self.assertEqual(recording.named("device") + recording.named("device_copy"), [])
         self.assertEqual(len(recording.named("optimizer")), 2)
 
+    def test_a_device_that_fails_is_left_to_the_program(self):
+        code = TRAIN.replace("def record(self, stream):", """def record(self, stream):
+            if FAILS: raise RuntimeError("lost")""")
+        code = code.replace("main(STEPS, HOST_MS)", "FAILS = 0; main(2, 0); FAILS = 1; main(2, 0)")
+        recording = self.record_script(self.write("train.py", code))
+        self.assertEqual(len(recording.named("optimizer")), 4)
+        self.assertEqual(recording.named("device_time_lost")[0].tags, {"error": "lost"})
+
     def test_a_capture_of_a_graph_is_left_alone(self):
         code = TRAIN.replace("main(STEPS, HOST_MS)", """
     _device.timer.begin_capture()

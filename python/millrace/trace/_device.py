@@ -116,10 +116,13 @@ class DeviceTimer:
             self._depth = 0
             return False
         pool = self._pool
-        begin = pool.pop() if pool else self._make_event(enable_timing=True)
-        stream = self._current_stream()
-        begin.record(stream)
-        end = pool.pop() if pool else self._make_event(enable_timing=True)
+        try:
+            begin = pool.pop() if pool else self._make_event(enable_timing=True)
+            stream = self._current_stream()
+            begin.record(stream)
+            end = pool.pop() if pool else self._make_event(enable_timing=True)
+        except RuntimeError as error:
+            return self._give_up(error)
         self._open = Bracket(name, _trace.current(), stream, begin, end, now_ns)
         return True
 
@@ -132,8 +135,7 @@ class DeviceTimer:
         if may_go_on or self._is_capturing:
             bracket.has_end = False
         else:
-            bracket.end.record(bracket.stream)
-            bracket.has_end = True
+            self._record_end(bracket)
         bracket.left_ns = monotonic_ns()
 
     def end_step(self):
@@ -150,24 +152,41 @@ class DeviceTimer:
             return False
         self._make_event, self._current_stream = self._cuda.Event, self._cuda.current_stream
         self._thread = get_ident()
+        self._reader = threading.Thread(target=self._read_on, name="millrace-device", daemon=True)
+        self._reader.start()  # now: a program that ends cannot start threads
         atexit.register(self.finish)
         os.register_at_fork(after_in_child=self._forget)
         return True
 
     def _close(self):
         bracket, self._open = self._open, None
-        if not bracket.has_end:
+        if bracket.has_end or self._record_end(bracket):
+            self._pending.append(bracket)
+
+    def _record_end(self, bracket):
+        try:
             bracket.end.record(bracket.stream)
-        self._pending.append(bracket)
+        except RuntimeError as error:
+            return self._give_up(error)
+        bracket.has_end = True
+        return True
 
     def _look(self):
         pending = self._pending
-        while pending and pending[0].end.query():
-            pending[0].seen_ns = monotonic_ns()
-            self._passed.append(pending.popleft())
-        if self._reader is None and self._passed:
-            self._reader = threading.Thread(target=self._read_on, name="millrace-device", daemon=True)
-            self._reader.start()
+        try:
+            while pending and pending[0].end.query():
+                pending[0].seen_ns = monotonic_ns()
+                self._passed.append(pending.popleft())
+        except RuntimeError as error:
+            self._give_up(error)
+
+    def _give_up(self, error):
+        """The device has failed. The program will find out by itself: nothing is raised here."""
+        kept.append((self._open, self._pending))
+        self._open, self._pending = None, collections.deque()
+        self._thread = 0  # no thread has this ident
+        _trace.mark("device_time_lost", error=str(error))
+        return False
 
     def drain(self):
         """Records what has passed by now, or passes soon: recording is about to end."""
