@@ -207,6 +207,34 @@ class ClockTest(unittest.TestCase):
         self.assertEqual(clock.read(self.bracket(120, 130, 20, 33)), (23_000_000, 33_000_000))
 
 
+class KinetoTest(TracedTest):
+    def test_a_trace_of_the_profiler_joins_the_process(self):
+        self.trace.mkdir()
+        done = self.run_python(self.write("program.py", """
+    import os, time
+    from millrace import trace
+    began_ns = time.time_ns()
+    with trace.region("forward"):
+        time.sleep(0.05)
+    print(os.getpid(), began_ns)
+    """), LD_PRELOAD=str(LIBRARY), MILLRACE_TRACE_DIR=str(self.trace))
+        pid, began_ns = map(int, done.stdout.split())
+        work = [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": pid, "tid": pid, "ts": 0, "dur": 1}]
+        work += [{"ph": "X", "cat": "kernel", "name": f"k{number}", "pid": 0, "tid": 7, "dur": 4000,
+                  "ts": 5000 * number, "args": {"device": 0, "stream": 7}} for number in range(10)]
+        profile = self.folder / "profile.json"
+        profile.write_text(json.dumps({"traceEvents": work, "baseTimeNanoseconds": began_ns - 1_000_000}))
+        program = BUILD / "bin" / "millrace"
+        subprocess.run([program, "import", profile, "-o", self.trace], check=True, capture_output=True)
+        text = subprocess.run([program, "report", self.trace, "--json"], check=True, text=True,
+                              capture_output=True).stdout
+        report = json.loads(text)
+        self.assertEqual((report["job"]["ranks"], len(report["job"]["hosts"])), (1, 1))
+        self.assertEqual(report["time"]["compute_basis"], "device")
+        self.assertGreaterEqual(report["time"]["mean"]["compute_ns"], 40_000_000)
+        self.assertLess(report["time"]["mean"]["compute_ns"], 48_000_000)
+
+
 class WindowTest(TracedTest):
     LOOP = """
     import sys, torch

@@ -41,3 +41,18 @@ $ millrace import logs/torn.pfw
 ! millrace: -o DIR is missing: directory for the trace; created if missing
 ! Try: millrace import --help
 ? 2
+
+# traces of torch.profiler: what the GPU did
+$ echo '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1700000000000000, "dur": 2, "args": {"stream": 7}}]}' > gpu.json
+$ millrace import gpu.json -o profiled
+> profiled/gpu.mrt: 1 event of 1 process, from 1 file of 118 B of text
+$ echo '{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "mm", "ts": 1, "dur": 2}]}' > host.json
+$ millrace import host.json -o profiled
+> profiled/host.mrt: 0 events of 0 processes, from 1 file of 81 B of text
+! millrace: warning: host.json: no work of a GPU among 1 events; profile with ProfilerActivity.CUDA
+$ echo '{"traceEvents": [{"ph": "X"' > torn.json; millrace import torn.json -o profiled
+! millrace: torn.json: is damaged or cut off: byte 28 is not JSON
+? 1
+$ millrace import gpu.json logs/torn.pfw -o mixed
+! millrace: 1 of 2 files are traces of torch.profiler (.json); import them on their own
+? 1
