@@ -48,7 +48,7 @@ class Job:
         self.seeds = list(range(arguments.seeds))
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
         self.results: dict = {"format": "millrace-training-results", "version": 1, "torch": torch.__version__,
-                              "device": name, "dataset": dataset.name, "train": len(dataset.train),
+                              "device": name, "model": arguments.model, "dataset": dataset.name, "train": len(dataset.train),
                               "width": self.width, "trust_coefficient": TRUST}
         if arguments.out.exists() and arguments.keep:
             self.results.update(json.loads(arguments.out.read_text()))
@@ -125,7 +125,7 @@ class Network:
         self.samples = samples
         self.precision = precision or ("bf16" if samples.device.type == "cuda" else "float32")
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.precision != "float32"
-        module = models.resnet9(samples.dataset, width or job.width)
+        module = models.MODELS[job.arguments.model](samples.dataset, width or job.width)
         self.module = module.to(samples.device, memory_format=torch.channels_last)
         self.scaler = training.make_scaler(self.precision == "fp16")
         self.loss = torch.nn.CrossEntropyLoss()
@@ -278,7 +278,7 @@ def shuffling(job: Job) -> Table:
             recipe = training.Recipe(epochs=job.epochs(10), batch=total // workers, rate=job.rate("sgd", total),
                                      scaling="none", warm_up=0.2, precision="bf16" if on_gpu else "float32")
             held = shards.Shards(shards.arrange(labels, kind, seed), workers, fraction, seed)
-            run = training.Trainer(job.samples, lambda data: models.resnet9(data, job.width), held, recipe, seed).run()
+            run = training.Trainer(job.samples, lambda data: models.MODELS[job.arguments.model](data, job.width), held, recipe, seed).run()
             table.add((kind, workers, fraction),
                       {"accuracy": run.accuracy[-1], "seed": seed, "seconds": run.seconds, "updates": run.updates,
                        "sent_per_worker": run.exchanged_per_epoch / workers, "stored": run.stored_max,
@@ -415,6 +415,7 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(EXPERIMENTS), help="experiments, separated by commas")
     parser.add_argument("--keep", action="store_true", help="continue with the results in --out, and their tuned rates")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--model", choices=("resnet9", "mlp"), default="resnet9")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=14, help="for all experiments; each has a share (default 14)")
