@@ -114,7 +114,7 @@ def norms_kernel(pointers, tensors, owners, sums, chunks, CHUNK: tl.constexpr, B
 
 
 @triton.jit
-def update_kernel(pointers, tensors, owners, sums, chunks, total, options, skipped, CHUNK: tl.constexpr,
+def update_kernel(pointers, tensors, owners, sums, chunks, total, table, skipped, CHUNK: tl.constexpr,
                   BLOCK: tl.constexpr, PARTS: tl.constexpr) -> Any:
     chunk = tl.program_id(0)
     if not tl.load(total) < float("inf"):
@@ -125,7 +125,7 @@ def update_kernel(pointers, tensors, owners, sums, chunks, total, options, skipp
     size = tl.load(tensors + 4 * owner)
     first = tl.load(tensors + 4 * owner + 1)
     count = tl.load(tensors + 4 * owner + 2)
-    row = options + 8 * tl.load(tensors + 4 * owner + 3)
+    row = table + 8 * tl.load(tensors + 4 * owner + 3)
     lr = tl.load(row)
     momentum = tl.load(row + 1)
     decay = tl.load(row + 2)
