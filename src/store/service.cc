@@ -208,13 +208,14 @@ Status Service::open_sources(std::optional<PeersOptions> peers) {
 }
 
 // On one node: on several, whole partitions are copied anyway. Files are made before they are
-// needed only if there is room for all of them; otherwise they might take the place of others.
+// needed only if there is room for all of them; otherwise they might take the place of others. In
+// fast mode, programs may need a real file besides the bytes in the arena.
 Status Service::read_ahead() {
   const uint64_t memory = memory_available_bytes().value_or(0) / 2;
   ReadAheadOptions ahead{.budget_bytes = std::min(memory, options_.capacity_bytes), .make = {}};
   const uint64_t all_bytes =
       catalogue().content_bytes() + uint64_t{catalogue().entry_count()} * page_bytes();
-  if (all_bytes <= options_.capacity_bytes) {
+  if (all_bytes <= options_.capacity_bytes / (options_.is_fast ? 2 : 1)) {
     ahead.make = [this](uint32_t index, BlockCodec& codec) {
       const auto ignore = [](int) {};  // a program that needs the file hears what is wrong
       if (arena_ != nullptr) {
