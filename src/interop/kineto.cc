@@ -8,7 +8,7 @@ namespace {
 constexpr uint64_t kTimeMax = uint64_t{1}
                               << 62;  // fits a signed wall time, with room for a duration
 
-bool is_space(char letter) {
+bool is_json_space(char letter) {
   return letter == ' ' || letter == '\n' || letter == '\t' || letter == '\r';
 }
 
@@ -22,7 +22,7 @@ class JsonCursor {
 
   // The next character that is not a space; 0 at the end.
   char peek() {
-    while (at_ < text_.size() && is_space(text_[at_])) ++at_;
+    while (at_ < text_.size() && is_json_space(text_[at_])) ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
   }
 
@@ -61,8 +61,8 @@ class JsonCursor {
       skip_nested();
       return {.raw = text_.substr(begin, at_ - begin), .kind = PfwValue::Kind::kNested};
     }
-    while (at_ < text_.size() && !is_space(text_[at_]) && text_[at_] != ',' && text_[at_] != '}' &&
-           text_[at_] != ']') {
+    while (at_ < text_.size() && !is_json_space(text_[at_]) && text_[at_] != ',' &&
+           text_[at_] != '}' && text_[at_] != ']') {
       ++at_;
     }
     if (at_ == begin) fail();
@@ -133,7 +133,7 @@ bool visit_members(std::string_view object, const Visit& visit) {
   return !cursor.failed();
 }
 
-class Reader {
+class KinetoReader {
  public:
   // One object of "traceEvents".
   void take_event(std::string_view object) {
@@ -209,7 +209,7 @@ class Reader {
 
 Result<KinetoTrace> parse_kineto(std::string_view text) {
   JsonCursor cursor(text);
-  Reader reader;
+  KinetoReader reader;
   bool has_events = false;
   if (!cursor.take('{')) {
     return fail(Errc::kCorrupt,

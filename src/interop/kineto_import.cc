@@ -14,7 +14,7 @@
 namespace millrace::interop {
 namespace {
 
-Result<std::string> read_text(const std::string& path, ImportReport& report) {
+Result<std::string> read_whole_text(const std::string& path, ImportReport& report) {
   ASSIGN_OR_RETURN(LineSource source, LineSource::open(path));
   std::string text;
   while (true) {
@@ -29,12 +29,12 @@ Result<std::string> read_text(const std::string& path, ImportReport& report) {
 }
 
 // A stream of a device as the thread of a process.
-uint32_t thread_of(const KinetoEvent& event) {
+uint32_t stream_thread(const KinetoEvent& event) {
   return static_cast<uint32_t>(event.device % 1000 * 1000 + event.stream % 1000);
 }
 
 // REQUIRES: it has events.
-trace::Process process_of(const KinetoTrace& read, uint32_t session, uint64_t origin_ns) {
+trace::Process profiled_process(const KinetoTrace& read, uint32_t session, uint64_t origin_ns) {
   trace::Process process;
   process.session = session;
   process.pid = static_cast<uint32_t>(read.pid);
@@ -46,9 +46,9 @@ trace::Process process_of(const KinetoTrace& read, uint32_t session, uint64_t or
   return process;
 }
 
-class Import {
+class KinetoImport {
  public:
-  Import(trace::TraceWriter& writer, int64_t origin_wall_ns, const std::string& host)
+  KinetoImport(trace::TraceWriter& writer, int64_t origin_wall_ns, const std::string& host)
       : writer_(writer),
         origin_ns_(static_cast<uint64_t>(origin_wall_ns)),
         columns_(writer, [](size_t, trace::Process&) {}),
@@ -65,7 +65,7 @@ class Import {
 
   Status add(const KinetoTrace& read) {
     const size_t process = columns_.add_process();
-    columns_.process(process) = process_of(read, session_, origin_ns_);
+    columns_.process(process) = profiled_process(read, session_, origin_ns_);
     columns_.process(process).command_line = writer_.add_name("torch.profiler");
     std::string storage;
     for (const KinetoEvent& event : read.events) {
@@ -83,7 +83,7 @@ class Import {
       made.size = wire::kNoEpoch;
       made.offset = wire::kNoStep;
       made.tags = std::span(tags).first(event.size_bytes > 0 ? 2 : 1);
-      RETURN_IF_ERROR(columns_.add(process, thread_of(event), made));
+      RETURN_IF_ERROR(columns_.add(process, stream_thread(event), made));
     }
     return {};
   }
@@ -109,7 +109,7 @@ Result<ImportReport> import_kineto(const std::vector<std::string>& files, const 
   uint64_t earliest_ns = std::numeric_limits<int64_t>::max();
   std::string host;
   for (const std::string& file : files) {
-    ASSIGN_OR_RETURN(std::string text, read_text(file, report));
+    ASSIGN_OR_RETURN(std::string text, read_whole_text(file, report));
     texts.push_back(std::move(text));
     ASSIGN_OR_RETURN(KinetoTrace read, parse_kineto(texts.back()).within(file));
     if (read.events.empty()) {
@@ -125,7 +125,7 @@ Result<ImportReport> import_kineto(const std::vector<std::string>& files, const 
   }
   const auto origin_ns = report.event_count > 0 ? static_cast<int64_t>(earliest_ns) : int64_t{0};
   ASSIGN_OR_RETURN(trace::TraceWriter writer, trace::TraceWriter::create(path, origin_ns));
-  Import import(writer, origin_ns, host);
+  KinetoImport import(writer, origin_ns, host);
   for (const KinetoTrace& read : traces) {
     if (!read.events.empty()) RETURN_IF_ERROR(import.add(read));
   }
