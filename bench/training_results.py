@@ -184,7 +184,7 @@ def train(job: Job, kind: str, batch: int, rate: float, epochs: int, seed: int, 
 
 
 def batches_of(job: Job) -> list:
-    return [64, 256] if job.tiny else [256, 1024, 4096, 8192, 16384, 32768]
+    return [64, 256] if job.tiny else [int(batch) for batch in job.arguments.batches.split(",")]
 
 
 class Table:
@@ -417,6 +417,7 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--model", choices=("resnet9", "mlp"), default="resnet9")
     parser.add_argument("--width", type=int, default=32)
+    parser.add_argument("--batches", default="256,1024,4096,8192,16384,32768", help="for tune and batches")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=14, help="for all experiments; each has a share (default 14)")
     parser.add_argument("--tiny", action="store_true", help="a small network and few samples, to check that it works")
