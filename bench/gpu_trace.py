@@ -136,7 +136,7 @@ def run(arguments, *options, trace=None, with_device="1"):
     command += [__file__, "--device", arguments.device, "--side", str(arguments.side), *map(str, options)]
     command += ["--small"] if arguments.small else []
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False,
-                          env={**os.environ, "MILLRACE_TRACE_DEVICE": with_device})
+                          env={**os.environ, "MILLRACE_DEVICE_TIME": with_device})
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} failed")
     return json.loads(done.stdout.splitlines()[-1])

@@ -274,6 +274,14 @@ class WindowTest(TracedTest):
                 self.assertTrue(opens)
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_the_launcher_passes_the_window_on(self):
+        self.run_python("-m", "millrace.trace", "-o", self.trace, "--steps", "3:6",
+                        self.write("train.py", self.LOOP), 0)
+        text = subprocess.run([BUILD / "bin" / "millrace", "report", self.trace, "--json"], check=True, text=True,
+                              capture_output=True).stdout
+        self.assertEqual(json.loads(text)["job"]["steps"], 3)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
     def test_a_window_that_is_never_reached_is_reported(self):
         recording, done = self.record_window("100:", 0)
         self.assertEqual(recording.named("optimizer"), [])

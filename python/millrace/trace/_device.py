@@ -286,7 +286,7 @@ def wrap(function, is_last=False):
 def find(torch_version):
     """Makes the timer if this PyTorch has CUDA (or HIP, under the same names)."""
     global timer
-    if os.environ.get("MILLRACE_TRACE_DEVICE") == "0":
+    if os.environ.get("MILLRACE_DEVICE_TIME") == "0":
         return None
     if timer is None and (getattr(torch_version, "cuda", None) or getattr(torch_version, "hip", None)):
         import sys

@@ -14,7 +14,7 @@ import sys
 from millrace import _trace
 from millrace.trace import _device
 
-VARIABLE = "MILLRACE_TRACE_STEPS"
+VARIABLE = "MILLRACE_STEPS"  # not MILLRACE_TRACE_...: the launcher removes those of an outer trace
 
 
 def parse(text):

@@ -31,7 +31,7 @@ WATCHED = frozenset((
 
 def install():
     sys.meta_path.insert(0, Finder())
-    if "MILLRACE_TRACE_STEPS" in os.environ:
+    if "MILLRACE_STEPS" in os.environ:
         import_ours("millrace.trace._window")  # pauses, before the program begins
 
 
