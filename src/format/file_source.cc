@@ -30,7 +30,7 @@ FileSource::FileSource(data::Dataset dataset, std::shared_ptr<io::Engine> engine
                [this](FileIndex file) { return open(file); }) {}
 
 FileSource::~FileSource() {
-  if (wants_order()) engine_->expect({});  // it calls a function that uses dataset_
+  engine_->expect({});  // it may call a function that uses dataset_, even if it wants no order now
 }
 
 void FileSource::expect(const data::ComingOrder& order) const {

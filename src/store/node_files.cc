@@ -42,7 +42,9 @@ constexpr int kOpenTries = 3;  // the service may evict a file before we open it
 // again; the service fetches a file once.
 bool is_on_this_node(const fs::path& path) {
   std::error_code error;
-  const auto mount = mount_of(fs::canonical(path, error));
+  const fs::path real = fs::canonical(path, error);
+  if (error) return false;
+  const auto mount = mount_of(real);
   return !mount || !is_shared(mount->file_system);
 }
 
@@ -114,20 +116,34 @@ Status NodeFiles::map_node() {
   if (mapped == MAP_FAILED) return fail_os(errno, "cannot map the state of the store");
   state_ = static_cast<wire::StoreState*>(mapped);
   ASSIGN_OR_RETURN(const ServiceSettings settings, read_service_settings(node()));
-  map_partitions(settings.packs);
+  packs_ = settings.packs;
+  partitions_ = std::vector<std::atomic<const MappedFile*>>(view_.partition_count());
+  map_partitions();
   return {};
 }
 
 // A partition that cannot be mapped is not on this node.
-void NodeFiles::map_partitions(const fs::path& packs) {
-  partitions_.resize(view_.partition_count());
+void NodeFiles::map_partitions() const {
   for (uint32_t i = 0; i < view_.partition_count(); ++i) {
-    const wire::CataloguePartition partition = view_.partition(i);
-    const fs::path path = packs / view_.text(partition.name_offset, partition.name_bytes);
-    if (!is_on_this_node(path)) continue;
-    auto mapped = map_partition_file(path, partition, view_.header().identity);
-    if (mapped.ok()) partitions_[i] = *std::move(mapped);
+    if (partition(i) != nullptr) continue;
+    const wire::CataloguePartition described = view_.partition(i);
+    const fs::path name = view_.text(described.name_offset, described.name_bytes);
+    for (const fs::path& path :
+         {node() / wire::kStorePacksDirectory / name.filename(), packs_ / name}) {
+      if (!is_on_this_node(path)) continue;
+      auto mapped = map_partition_file(path, described, view_.header().identity);
+      if (!mapped.ok()) continue;
+      const std::lock_guard lock(mutex_);
+      mapped_.push_back(std::make_unique<MappedFile>(*std::move(mapped)));
+      partitions_[i].store(mapped_.back().get(), std::memory_order_release);
+      break;
+    }
   }
+}
+
+const MappedFile* NodeFiles::partition(uint32_t number) const {
+  return number < partitions_.size() ? partitions_[number].load(std::memory_order_acquire)
+                                     : nullptr;
 }
 
 std::optional<std::string> NodeFiles::below_root(std::string_view path) const {
@@ -196,13 +212,18 @@ std::string NodeFiles::path(uint32_t file) const {
 // The bytes of a file as they are in the mapped partition; empty if it is not here.
 ByteView NodeFiles::member(uint32_t file) const {
   const CatalogueEntry entry = view_.entry(file);
-  if (entry.partition >= partitions_.size() || !partitions_[entry.partition]) return {};
-  const ByteView bytes = partitions_[entry.partition]->bytes();
+  const MappedFile* const mapped = partition(entry.partition);
+  if (mapped == nullptr) return {};
+  const ByteView bytes = mapped->bytes();
   if (entry.offset_bytes > bytes.size() || entry.packed_bytes > bytes.size() - entry.offset_bytes) {
     return {};
   }
   return bytes.subspan(static_cast<size_t>(entry.offset_bytes),
                        static_cast<size_t>(entry.packed_bytes));
+}
+
+bool NodeFiles::is_all_local() const {
+  return std::ranges::all_of(partitions_, [](const auto& each) { return each.load() != nullptr; });
 }
 
 // Whether the pages can be read and have the right checksum.

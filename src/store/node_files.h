@@ -46,6 +46,7 @@ class NodeFiles {
   const std::filesystem::path& node() const { return options_.node; }
   const wire::CatalogueView& catalogue() const { return view_; }
   std::string_view root() const { return root_; }
+  std::chrono::milliseconds deadline() const { return deadline_; }
 
   // The path below the root, or nullopt if it is elsewhere. Does not follow links.
   std::optional<std::string> below_root(std::string_view path) const;
@@ -61,6 +62,11 @@ class NodeFiles {
   // Whether it is read from a partition on this node.
   bool is_local(uint32_t file) const { return !member(file).empty() || size_bytes(file) == 0; }
 
+  // Whether all files are.
+  bool is_all_local() const;
+  // Looks again for partitions on this node: the service may have copied some.
+  void map_partitions() const;
+
   // The bytes in the mapping, valid as long as this; nullopt if it is not local or compressed.
   std::optional<ByteView> view(uint32_t file) const;
 
@@ -74,7 +80,7 @@ class NodeFiles {
   explicit NodeFiles(NodeFilesOptions options) : options_(std::move(options)) {}
 
   Status map_node();
-  void map_partitions(const std::filesystem::path& packs);
+  const MappedFile* partition(uint32_t number) const;
   uint32_t follow(std::string_view path) const;
   ByteView member(uint32_t file) const;
   bool check_once(uint32_t file, ByteView bytes) const;
@@ -98,15 +104,17 @@ class NodeFiles {
   std::chrono::milliseconds deadline_{};
   std::optional<MappedFile> catalogue_;
   wire::CatalogueView view_;
-  std::vector<std::optional<MappedFile>> partitions_;  // nullopt: not on this node
-  wire::StoreState* state_ = nullptr;                  // mapped, for the counters
+  std::filesystem::path packs_;
+  wire::StoreState* state_ = nullptr;  // mapped, for the counters
   File tree_;
   File origin_directory_;
 
-  mutable std::vector<std::atomic<uint64_t>> checked_;  // a bit for each entry
+  mutable std::vector<std::atomic<const MappedFile*>> partitions_;  // null: not on this node
+  mutable std::vector<std::atomic<uint64_t>> checked_;              // a bit for each entry
   mutable std::atomic<bool> has_fallen_back_ = false;
   mutable std::atomic<int64_t> silent_until_ns_ = 0;
-  mutable std::mutex mutex_;  // guards the next three
+  mutable std::mutex mutex_;  // guards the next four
+  mutable std::vector<std::unique_ptr<MappedFile>> mapped_;
   mutable std::vector<std::unique_ptr<BlockCodec>> codecs_;
   mutable std::vector<ServiceClient> clients_;
   mutable int clients_pid_ = 0;  // a child of fork must not use the connections of its parent

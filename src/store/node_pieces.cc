@@ -13,6 +13,7 @@ namespace millrace::store {
 namespace {
 
 constexpr uint64_t kOpenMax = 256;
+constexpr int kPieceTries = 3;
 constexpr std::chrono::milliseconds kServicePatience{wire::kStoreDeadlineMs};
 
 struct OpenFile {
@@ -45,7 +46,8 @@ class NodePieces final : public PieceSource {
   Result<OpenFile> open(uint32_t index) const {
     const std::string path = catalogue_.path(index);
     auto made = open_below(tree_, path, O_RDONLY | O_NOFOLLOW);
-    if (!made.ok() && made.error().code() == Errc::kNotFound) {
+    // The service may remove a file before we open it, for one that a loader needs.
+    for (int i = 0; i < kPieceTries && !made.ok() && made.error().code() == Errc::kNotFound; ++i) {
       const Status asked = ask(index);
       made =
           asked.ok() ? open_below(tree_, path, O_RDONLY | O_NOFOLLOW) : Result<File>(asked.error());

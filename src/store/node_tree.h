@@ -3,8 +3,9 @@
 // Directories and symbolic links exist from the start. A file appears complete, with its mode and
 // time, or not at all: it is written in another directory, compared with its checksum, and renamed.
 // What came first stays (no LRU: under a new order each epoch, LRU hits 3 % where pinning hits
-// 25 %, docs/design/store.md). When the capacity is used up, further files are refused.
-// Thread-safe.
+// 25 %, docs/design/store.md). When the capacity is used up, further files are refused, unless the
+// coming reads are known (add_order). Then a file makes room for one that is read before it, and
+// make_next() fetches ahead. A file that is open stays. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -13,12 +14,15 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
 #include "base/file.h"
 #include "base/result.h"
 #include "store/catalogue.h"
+#include "store/coming_uses.h"
 #include "store/member_source.h"
 
 namespace millrace::store {
@@ -47,7 +51,22 @@ class NodeTree {
   // the capacity or the disk is full; EIO: the bytes could not be read, or are damaged.
   void make(uint64_t index, BlockCodec& codec, MadeCallback done);
 
+  // The coming reads of a loader, which begins now. append_order() says what it reads,
+  // advance_order() how many reads are done.
+  uint64_t add_order();
+  void append_order(uint64_t order, std::span<const uint32_t> entries);
+  void advance_order(uint64_t order, uint64_t position);
+  void remove_order(uint64_t order);
+  uint64_t entry_count() const { return catalogue_.entry_count(); }
+
+  // The file that is needed soonest and is not there, with room for it, which make_taken() must
+  // make. nullopt: there is none, or no room for it before some file was read.
+  std::optional<uint32_t> take_next();
+  // Returns an errno value as for make().
+  int make_taken(uint32_t index, BlockCodec& codec);
+
   uint64_t used_bytes() const { return used_bytes_; }
+  uint64_t evicted_count() const { return evicted_count_; }
 
   // Takes bytes from the capacity, for what is kept outside of the tree. False: there are not so
   // many left.
@@ -56,7 +75,10 @@ class NodeTree {
 
  private:
   NodeTree(const Catalogue& catalogue, const MemberSources& sources, NodeTreeOptions options)
-      : catalogue_(catalogue), sources_(sources), options_(std::move(options)) {}
+      : catalogue_(catalogue),
+        sources_(sources),
+        options_(std::move(options)),
+        uses_(catalogue.entry_count()) {}
 
   Status make_directories_and_links();
   Status make_directory(uint32_t index);
@@ -68,6 +90,12 @@ class NodeTree {
   uint64_t footprint(uint32_t index) const;
   bool begin(uint32_t index, MadeCallback& done, bool& is_made);
   int make_first(uint32_t index, BlockCodec& codec, bool is_reserved);
+  int make_reserved(uint32_t index, BlockCodec& codec);
+  void end(uint32_t index, int os_error, const MadeCallback& done);
+
+  // With the lock. What was removed is closed without it: that frees the bytes, which takes time.
+  bool make_room(uint64_t bytes, UseTime needed_at, std::vector<File>& removed);
+  bool evict(uint32_t index, std::vector<File>& removed);
 
   const Catalogue& catalogue_;
   const MemberSources& sources_;
@@ -75,9 +103,10 @@ class NodeTree {
   File tree_;
   File making_;
   std::atomic<uint64_t> used_bytes_ = 0;
+  std::atomic<uint64_t> evicted_count_ = 0;
 
   std::mutex mutex_;
-  std::vector<bool> is_made_;                                          // by entry
+  ComingUses uses_;                                                    // holds what is made
   std::unordered_map<uint32_t, std::vector<MadeCallback>> in_making_;  // who waits besides
 };
 

@@ -39,6 +39,7 @@ using wire::StoreRequest;
 constexpr size_t kThreadsMin = 4;
 constexpr size_t kThreadsMinOnSeveralNodes = 16;  // each may wait for a peer
 constexpr size_t kThreadsMax = 64;
+constexpr size_t kThreadsAhead = 4;  // fetch before a loader asks
 constexpr uint64_t kLinesMax = 100;  // a damaged partition must not fill the log
 constexpr char kSettingsFile[] = "service.json";
 constexpr int kBacklog = 1024;
@@ -90,6 +91,7 @@ int receive(int fd, StoreRequest& request) {
                          request.kind == wire::StoreRequestKind::kWatch ||
                          request.kind == wire::StoreRequestKind::kFlush ||
                          request.kind == wire::StoreRequestKind::kPlace ||
+                         request.kind == wire::StoreRequestKind::kFollow ||
                          request.kind == wire::StoreRequestKind::kFetch);
   return is_known ? 1 : -1;
 }
@@ -140,6 +142,7 @@ Status Service::prepare(std::optional<PeersOptions> peers) {
                                .on_problem = [this](const Error& e) { report(e.message()); }}));
   RETURN_IF_ERROR(start_written());
   if (options_.is_fast) RETURN_IF_ERROR(make_arena());
+  follower_ = std::make_unique<OrderFollower>(*tree_, node(), kThreadsAhead);
   RETURN_IF_ERROR(publish_settings());
   RETURN_IF_ERROR(listen());
   // The state is last: clients that find it find everything else, too.
@@ -440,7 +443,8 @@ bool Service::finish() {
     ended = std::move(written_);
   }
   ended.reset();
-  peers_.reset();  // their questions are answered from everything else
+  follower_.reset();  // it reads from peers
+  peers_.reset();     // their questions are answered from everything else
   return is_saved;
 }
 
@@ -514,6 +518,9 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
     drop(connection);
     return;
   }
+  // Before another thread can drop the connection, which ends the order.
+  const bool follows = received > 0 && request.kind == wire::StoreRequestKind::kFollow;
+  const int follow_error = follows ? follower_->follow(&connection, request.entry) : 0;
   const std::shared_ptr<Connection> kept = connection.shared_from_this();
   epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &connection}};
   ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, connection.file.fd(), &event);
@@ -521,6 +528,7 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
   const auto answer = [this, kept, request](int os_error) { reply(*kept, request, os_error); };
   switch (request.kind) {
     case wire::StoreRequestKind::kMaterialise:
+      follower_->look();
       tree_->make(request.entry, codec, answer);
       return;
     case wire::StoreRequestKind::kWatch:
@@ -543,11 +551,15 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
         remote_->fetch(request.entry, answer);
       }
       return;
+    case wire::StoreRequestKind::kFollow:
+      answer(follow_error);
+      return;
   }
 }
 
 // REQUIRES: no other thread can get an event of this connection.
 void Service::drop(Connection& connection) {
+  follower_->forget(&connection);
   ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, connection.file.fd(), nullptr);
   const std::lock_guard lock(connections_mutex_);
   connections_.erase(&connection);

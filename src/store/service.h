@@ -32,6 +32,7 @@
 #include "store/node_arena.h"
 #include "store/node_folder.h"
 #include "store/node_tree.h"
+#include "store/order_follower.h"
 #include "store/pack.h"
 #include "store/peers.h"
 #include "store/placement.h"
@@ -91,6 +92,7 @@ class Service {
   const Catalogue& catalogue() const { return reader_.catalogue(); }
   uint64_t capacity_bytes() const { return options_.capacity_bytes; }
   uint64_t used_bytes() const { return tree_->used_bytes(); }
+  uint64_t evicted_count() const { return tree_->evicted_count(); }
   const wire::StoreCounters& counters() const { return folder_.counters(); }
   Peers* peers() const { return peers_.get(); }  // null on one node
 
@@ -146,6 +148,7 @@ class Service {
   std::mutex peers_mutex_;                                     // for what peers ask about written_
   wire::FlushProgress flush_ = wire::FlushProgress::kDurable;  // guarded by peers_mutex_
   std::unique_ptr<NodeArena> arena_;                           // null unless is_fast
+  std::unique_ptr<OrderFollower> follower_;                    // uses the tree
   File listener_;
   File stopper_;  // an eventfd; readable: all threads end
   File epoll_;

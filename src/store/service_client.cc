@@ -36,6 +36,12 @@ Status ServiceClient::ask_flush(uint64_t id) const {
   return send(wire::StoreRequestKind::kFlush, id, 0);
 }
 
+Status ServiceClient::ask_follow(uint64_t id, uint64_t number) const {
+  return send(wire::StoreRequestKind::kFollow, id, number);
+}
+
+void ServiceClient::end() const { ::shutdown(socket_.fd(), SHUT_RDWR); }
+
 Status ServiceClient::send(wire::StoreRequestKind kind, uint64_t id, uint64_t entry) const {
   const wire::StoreRequest request{.magic = wire::kStoreMessageMagic,
                                    .version = wire::kStoreMessageVersion,

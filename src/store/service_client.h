@@ -26,6 +26,10 @@ class ServiceClient {
   // Asks to save all that programs created.
   Status ask_flush(uint64_t id) const;
 
+  // Announces an order (wire/store_order.h), which the service follows as long as the connection is
+  // open.
+  Status ask_follow(uint64_t id, uint64_t number) const;
+
   struct Reply {
     uint64_t id = 0;
     int os_error = 0;  // 0: it is done
@@ -33,6 +37,9 @@ class ServiceClient {
   // The next reply to any request. Fails with kTimeout after `patience`, and with kIo if the
   // service has ended.
   Result<Reply> next(std::chrono::milliseconds patience) const;
+
+  // Ends the connection, even if children of fork have copies of it.
+  void end() const;
 
  private:
   Status send(wire::StoreRequestKind kind, uint64_t id, uint64_t entry) const;

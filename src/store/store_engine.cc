@@ -1,11 +1,14 @@
 #include "store/store_engine.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <mutex>
 
 #include "base/text.h"
 #include "io/file_reader.h"
+#include "store/order_feed.h"
 
 namespace millrace::store {
 namespace {
@@ -188,7 +191,45 @@ class StoreEngine final : public io::Engine {
 
   const io::Listing& listing() const override { return listing_; }
 
+  // Not in a child of fork: another thread may have held the lock, and the order is the parent's.
+  bool wants_order() const override { return pid_ == ::getpid() && !files_->is_all_local(); }
+
+  void expect(ComingFiles files) override {
+    if (pid_ != ::getpid()) return;
+    std::unique_ptr<OrderFeed> before;  // ended without the lock: finished() must not wait for it
+    {
+      const std::lock_guard lock(feed_mutex_);
+      before = std::move(feed_);
+    }
+    before.reset();
+    if (!files) return;
+    files_->map_partitions();
+    const auto next_entry = [this, next = std::move(files)] {
+      const auto path = next();
+      return path ? std::optional(entry_to_announce(*path)) : std::nullopt;
+    };
+    auto feed = OrderFeed::start(files_->node(), files_->deadline(), next_entry);
+    if (!feed.ok()) return;  // files are fetched when they are read
+    const std::lock_guard lock(feed_mutex_);
+    feed_ = *std::move(feed);
+  }
+
+  void finished(uint64_t count) override {
+    if (pid_ != ::getpid()) return;
+    const std::lock_guard lock(feed_mutex_);
+    if (feed_) feed_->finished(count);
+  }
+
  private:
+  // What is read from the mapping needs no fetching.
+  uint32_t entry_to_announce(const std::string& path) const {
+    const auto inside = files_->below_root(path);
+    const uint32_t found = inside ? files_->find(*inside) : kNoEntry;
+    const bool is_file =
+        found != kNoEntry && files_->catalogue().entry(found).kind == EntryKind::kFile;
+    return is_file && !files_->is_local(found) ? found : wire::kStoreOrderSkip;
+  }
+
   Result<uint32_t> find_file(const std::string& inside) const {
     const uint32_t found = files_->find(inside);
     if (found == kNoEntry) return fail(Errc::kNotFound, "cannot open: it is not in the store");
@@ -199,6 +240,9 @@ class StoreEngine final : public io::Engine {
   const std::shared_ptr<const NodeFiles> files_;  // shared with readers
   const std::shared_ptr<io::Engine> inner_;
   const StoreListing listing_;
+  const int pid_ = ::getpid();
+  std::mutex feed_mutex_;
+  std::unique_ptr<OrderFeed> feed_;  // null: no order is known
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The loader on a store: every sample compared with the plain directory; resume; a killed service; too little room."""
+"""The loader on a store: every sample compared with the plain directory; resume; a killed service or loader; too little room."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 MILLRACE = os.environ["MILLRACE"]
@@ -23,8 +25,12 @@ options = json.loads(sys.argv[1])
 kind = options.pop("kind")
 stop_at = options.pop("stop_at", None)
 kill_at = options.pop("kill_at", None)
+kills_itself_at = options.pop("kills_itself_at", None)
 state = options.pop("state", None)
 epochs = options.pop("epochs", 1)
+rank = options.pop("rank", None)
+if rank is not None:
+    options["world"] = millrace.World(rank=rank, size=2)
 data = getattr(millrace, kind)(*options.pop("arguments"), **options.pop("dataset", {}))
 loader = millrace.DataLoader(data, output="numpy", **options)
 if state is not None:
@@ -37,6 +43,8 @@ for epoch in range(epochs):
                         if hasattr(a, "dtype") else repr(a).encode())).hexdigest() for a in arrays])
         if kill_at is not None and number == kill_at:
             os.kill(int(os.environ["SERVICE"]), signal.SIGKILL)
+        if kills_itself_at is not None and number == kills_itself_at:
+            os.kill(os.getpid(), signal.SIGKILL)
         if stop_at is not None and number == stop_at:
             saved = loader.state_dict()
             break
@@ -92,7 +100,7 @@ class LoaderOnStore(unittest.TestCase):
         (found,) = json.loads(self.store("status", "--json", "--node", node).stdout)["stores"]
         return found
 
-    def load(self, kind, *arguments, node=None, preload=False, service=0, **options) -> dict:
+    def load(self, kind, *arguments, node=None, preload=False, service=0, code=0, **options) -> dict:
         environment = dict(self.environment, SERVICE=str(service))
         if node is not None:
             environment["MILLRACE_STORE"] = str(node)
@@ -102,9 +110,9 @@ class LoaderOnStore(unittest.TestCase):
                               "seed": 5, **options})
         done = subprocess.run([sys.executable, "-c", LOAD, request], capture_output=True, text=True,
                               env=environment, timeout=PATIENCE_S)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.stderr = done.stderr
-        return json.loads(done.stdout)
+        return json.loads(done.stdout) if code == 0 else {}
 
     def load_folder(self, root, **options) -> dict:
         return self.load("RawFolder", root / "train", dataset={"shape": [4096]}, **options)
@@ -153,11 +161,50 @@ class LoaderOnStore(unittest.TestCase):
         self.assertEqual(status["materialised"], 120)
         self.assertEqual(status["fallbacks"], 0)
 
+    def test_with_less_room_than_data_the_order_decides(self):
+        plain = self.load_folder(self.source, epochs=3)
+        self.pack()
+        self.forget_partitions()
+        room = 30 * 4096  # of 120 files with a page each
+        node = self.up("--origin", self.source, "--capacity", str(room))
+        loaded = self.load_folder(self.root, node=node, epochs=3, num_workers=1, prefetch_factor=1)
+        self.assertEqual(loaded, plain)
+        status = self.status(node)
+        self.assertGreater(status["materialised"], 120)  # files made room for others
+        there = [path for path in (node / "tree").rglob("*") if path.is_file() and not path.is_symlink()]
+        self.assertLessEqual(sum(path.stat().st_size for path in there), room)
+        # Programs without an order share what is there, and get the rest from the origin.
+        files = sorted(path.relative_to(self.source) for path in (self.source / "train").rglob("*.bin"))
+        command = ["sh", "-c", "cat \"$@\" | md5sum", "sh", *[str(self.root / path) for path in files]]
+        read = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S,
+                              env={**self.environment, **self.exports})
+        whole = hashlib.md5(b"".join((self.source / path).read_bytes() for path in files)).hexdigest()
+        self.assertEqual(read.stdout.split()[:1], [whole], read.stderr)
+
+    def test_two_ranks_of_a_node_share_the_service(self):
+        self.pack()
+        self.forget_partitions()
+        node = self.up("--origin", self.source, "--capacity", str(40 * 4096))
+        plain = [self.load_folder(self.source, epochs=2, rank=rank) for rank in range(2)]
+        with ThreadPoolExecutor(2) as threads:
+            loaded = list(threads.map(lambda rank: self.load_folder(self.root, node=node, epochs=2, rank=rank), range(2)))
+        self.assertEqual(loaded, plain)
+
+    def test_a_killed_loader_leaves_the_service_to_others(self):
+        plain = self.load_folder(self.source, epochs=2)
+        self.pack()
+        self.forget_partitions()
+        node = self.up("--origin", self.source, "--capacity", str(30 * 4096))
+        for stop_at in (0, 3):
+            self.load_folder(self.root, node=node, kills_itself_at=stop_at, code=-signal.SIGKILL)
+        self.assertEqual(self.load_folder(self.root, node=node, epochs=2), plain)
+        self.assertEqual([path.name for path in node.glob("order-*")], [])
+
     def test_a_killed_service_leaves_the_origin(self):
         plain = self.load_folder(self.source)
         self.pack()
         self.forget_partitions()
-        node = self.up("--origin", self.source)
+        node = self.up("--origin", self.source, "--capacity", str(30 * 4096))  # not all is fetched ahead
         service = self.status(node)["pid"]
         loaded = self.load_folder(self.root, node=node, service=service, kill_at=2, num_workers=1,
                                   prefetch_factor=1)

@@ -127,6 +127,8 @@ Result failure(int error) {
   }
 }
 
+inline constexpr int kMakeTries = 3;
+
 // The rest of with_real_path, for a file that is not in the tree, or has a long name.
 template <typename Body>
 [[gnu::noinline]] auto with_made_path(uint32_t entry, bool is_missing, Body body) {
@@ -140,10 +142,13 @@ template <typename Body>
     if (!has_failed(result) || errno != ENOENT) return result;
   }
   int error = ENOENT;
-  if (client.catalogue.entry(entry).kind == wire::EntryKind::kFile) error = materialise(entry);
-  if (error == EMFILE || error == ENFILE) return failure<Result>(error);
-  errno = saved_errno;
-  if (error == 0) {
+  const bool is_file = client.catalogue.entry(entry).kind == wire::EntryKind::kFile;
+  // The service may remove a file before we open it, for one that a loader needs.
+  for (int tries = 0; is_file && tries < kMakeTries; ++tries) {
+    error = materialise(entry);
+    if (error == EMFILE || error == ENFILE) return failure<Result>(error);
+    errno = saved_errno;
+    if (error != 0) break;
     const Result result = body(static_cast<const char*>(path->text));
     if (!has_failed(result) || errno != ENOENT) return result;
     error = ENOENT;
