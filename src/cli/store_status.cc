@@ -125,6 +125,11 @@ std::string remote_text(const ShownNode& shown) {
                      shown.remote.size() == 1 ? "is" : "are", format_exact(lost), list);
 }
 
+// Files come and go by the order that loaders gave.
+std::string replaced_text(uint64_t count) {
+  return count == 0 ? "" : fmt::format("; {} made room for others", format_exact(count));
+}
+
 std::string status_text(const ShownNode& shown) {
   const wire::StoreState& state = shown.node.state;
   const wire::StoreCounters& counters = state.counters;
@@ -140,8 +145,9 @@ std::string status_text(const ShownNode& shown) {
                   counted(shown.file_count, "file", "files"), format_bytes(shown.content_bytes)));
   row("origin", *state.origin != '\0' ? printable(state.origin) : "none");
   row("local",
-      fmt::format("{} of {}, capacity {}", counted(counters.materialised, "file", "files"),
-                  format_bytes(counters.bytes), format_bytes(shown.settings.capacity_bytes)));
+      fmt::format("{} of {}, capacity {}{}", counted(counters.materialised, "file", "files"),
+                  format_bytes(counters.bytes), format_bytes(shown.settings.capacity_bytes),
+                  replaced_text(state.replaced)));
   row("opens",
       fmt::format("{}, {} from the origin, {}", format_exact(counters.opens),
                   format_exact(counters.fallbacks), counted(counters.errors, "error", "errors")));
@@ -168,6 +174,7 @@ void write_status(JsonWriter& json, const ShownNode& shown) {
   json.field("opens", state.counters.opens);
   json.field("materialised", state.counters.materialised);
   json.field("materialised_bytes", state.counters.bytes);
+  json.field("replaced", state.replaced);
   json.field("fallbacks", state.counters.fallbacks);
   json.field("errors", state.counters.errors);
   json.field("from_peers", state.counters.peer_files);

@@ -52,6 +52,7 @@ class NodeFolder {
   // REQUIRES: publish() has succeeded.
   wire::StoreCounters& counters() const { return state_->counters; }
   uint64_t& written() const { return state_->written; }
+  uint64_t& replaced() const { return state_->replaced; }
   ByteView state_bytes() const { return std::as_bytes(std::span(state_, 1)); }
 
  private:

@@ -155,10 +155,7 @@ int NodeTree::make_first(uint32_t index, BlockCodec& codec, bool is_reserved) {
 int NodeTree::make_reserved(uint32_t index, BlockCodec& codec) {
   const uint64_t bytes = footprint(index);
   const Status status = make_file(index, codec);
-  if (status.ok()) {
-    if (options_.on_made) options_.on_made(catalogue_.entry(index).size_bytes);
-    return 0;
-  }
+  if (status.ok()) return 0;
   used_bytes_ -= bytes;
   if (options_.on_problem) options_.on_problem(status.error());
   return os_error_of(status.error());
@@ -206,10 +203,11 @@ std::optional<uint32_t> NodeTree::take_next() {
     const auto wanted = uses_.wanted();
     if (!wanted) return std::nullopt;
     const uint32_t entry = wanted->entry;
+    const uint64_t bytes = footprint(entry);
     const bool is_needed = catalogue_.entry(entry).kind == EntryKind::kFile &&
-                           !uses_.is_held(entry) && !in_making_.contains(entry);
+                           bytes <= options_.capacity_bytes && !uses_.is_held(entry) &&
+                           !in_making_.contains(entry);
     if (is_needed) {
-      const uint64_t bytes = footprint(entry);
       const bool is_reserved = reserve(bytes);
       if (!is_reserved && wanted->ahead >= ahead_max(uses_.held_count())) return std::nullopt;
       if (!is_reserved && !make_room(bytes, wanted->time, removed)) return std::nullopt;
@@ -254,9 +252,10 @@ bool NodeTree::evict(uint32_t index, std::vector<File>& removed) {
     if (::fcntl(file->fd(), F_SETLEASE, F_WRLCK) != 0 && (errno == EAGAIN || errno == EBUSY)) {
       return false;
     }
+    // At once: whoever opens it now waits for this, and has a file without a name afterwards.
+    ::fcntl(file->fd(), F_SETLEASE, F_UNLCK);
     const auto parent = open_parent(tree_, path);
     if (!parent.ok() || ::unlinkat(parent->fd(), base_name(path).c_str(), 0) != 0) return false;
-    ::fcntl(file->fd(), F_SETLEASE, F_UNLCK);  // whoever opened it meanwhile waits for this
     const FileTimes times(catalogue_.entry(catalogue_.entry(index).parent).mtime_ns);
     ::utimensat(parent->fd(), ".", times.times, 0);
     removed.push_back(*std::move(file));
@@ -264,6 +263,7 @@ bool NodeTree::evict(uint32_t index, std::vector<File>& removed) {
   uses_.want_again(uses_.next_use(index));
   uses_.let_go(index);
   used_bytes_ -= footprint(index);
+  if (options_.on_gone) options_.on_gone(catalogue_.entry(index).size_bytes);
   ++evicted_count_;
   return true;
 }
@@ -274,8 +274,13 @@ bool NodeTree::is_there(uint32_t index) const {
 
 Status NodeTree::make_file(uint32_t index, BlockCodec& codec) {
   const std::string name = std::to_string(index);
+  const uint64_t size_bytes = catalogue_.entry(index).size_bytes;
   Status status = write_file(index, name, codec);
-  if (status.ok()) status = publish(index, name);
+  if (status.ok()) {
+    if (options_.on_made) options_.on_made(size_bytes);
+    status = publish(index, name);
+    if (!status.ok() && options_.on_gone) options_.on_gone(size_bytes);
+  }
   if (!status.ok()) ::unlinkat(making_.fd(), name.c_str(), 0);
   return status;
 }

@@ -5,7 +5,7 @@
 // What came first stays (no LRU: under a new order each epoch, LRU hits 3 % where pinning hits
 // 25 %, docs/design/store.md). When the capacity is used up, further files are refused, unless the
 // coming reads are known (add_order). Then a file makes room for one that is read before it, and
-// make_next() fetches ahead. A file that is open stays. Thread-safe.
+// take_next() says what to fetch ahead. A file that is open stays. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -35,7 +35,10 @@ struct NodeTreeOptions {
   std::filesystem::path making;  // existing, on the same file system
   uint64_t capacity_bytes = 0;   // of all files together, in whole pages
   // Called by any thread; may be empty.
-  std::function<void(uint64_t size_bytes)> on_made;    // a new file is there
+  // A new file gets its name after this, so that nobody sees a file that was not counted.
+  std::function<void(uint64_t size_bytes)> on_made;
+  // It is gone: for another one that is needed earlier, or because it could not get its name.
+  std::function<void(uint64_t size_bytes)> on_gone;
   std::function<void(const Error& error)> on_problem;  // a source failed; another one may follow
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <functional>
 
 #include "base/counter_random.h"
 #include "base/temporary_directory.h"
@@ -61,10 +62,22 @@ class FollowedOrder : public testing::Test {
                                  {.tree = top_ / "tree",
                                   .making = top_ / "making",
                                   .capacity_bytes = file_count * kFileBytes,
-                                  .on_made = [this](uint64_t) { ++made_count_; },
+                                  .on_made = [this](uint64_t) { count_made(); },
+                                  .on_gone = [this](uint64_t) { --there_count_; },
                                   .on_problem = {}});
     EXPECT_TRUE(tree.ok());
     return tree.ok() ? *std::move(tree) : nullptr;
+  }
+
+  void count_made() {
+    ++made_count_;
+    ++there_count_;
+    if (on_made_) on_made_();
+  }
+
+  size_t files_in_tree() const {
+    const fs::directory_iterator tree(top_ / "tree");
+    return static_cast<size_t>(std::distance(begin(tree), end(tree)));
   }
 
   uint32_t entry_of(uint32_t file) const {
@@ -96,6 +109,8 @@ class FollowedOrder : public testing::Test {
   MemberSources sources_;
   BlockCodec codec_;
   std::atomic<uint64_t> made_count_ = 0;
+  std::atomic<uint64_t> there_count_ = 0;
+  std::function<void()> on_made_;
 };
 
 // The share of reads, after the first epoch, whose file was there.
@@ -130,6 +145,39 @@ TEST_F(FollowedOrder, EvictsWhatIsReadLast) {
     EXPECT_GE(hit_share(made_count_), share);  // Belady; LRU has 0.03 and 0.15
     RecordProperty(fmt::format("hits_1_{}", room), fmt::format("{:.3f}", hit_share(made_count_)));
   }
+}
+
+// Who waits for a file sees its name, not our answer, if it was fetched ahead.
+TEST_F(FollowedOrder, AFileIsCountedBeforeItHasItsName) {
+  const auto tree = tree_for(4);
+  const auto order = epochs();
+  const uint64_t number = tree->add_order();
+  tree->append_order(number, order);
+  on_made_ = [&] { EXPECT_EQ(files_in_tree() + 1, there_count_); };
+  for (size_t i = 0; i < 16; ++i) {
+    ASSERT_EQ(make(*tree, order[i]), 0);
+    EXPECT_EQ(files_in_tree(), there_count_);
+    tree->advance_order(number, i + 1);
+  }
+  EXPECT_EQ(there_count_, 4u);
+  EXPECT_EQ(made_count_, 16u);
+}
+
+TEST_F(FollowedOrder, AFileThatNeverFitsIsNotWaitedFor) {
+  std::ofstream(top_ / "source/long", std::ios::binary) << std::string(3 * kFileBytes, 'x');
+  fs::remove_all(top_ / "packs");
+  auto comm = comm::single();
+  PackOptions options{.source = top_ / "source", .directory = top_ / "packs"};
+  ASSERT_TRUE(pack_directory(options, *comm).ok());
+  auto reader = PackReader::open(top_ / "packs");
+  ASSERT_TRUE(reader.ok());
+  sources_.clear();
+  *reader_ = *std::move(reader);
+  sources_.push_back(make_pack_members(*reader_));
+  const auto tree = tree_for(2);
+  const uint32_t long_file = reader_->catalogue().find("long").value_or(0);
+  tree->append_order(tree->add_order(), std::vector<uint32_t>{long_file, entry_of(1)});
+  EXPECT_EQ(tree->take_next(), entry_of(1));
 }
 
 TEST_F(FollowedOrder, FetchesAheadSoThatNoReadWaits) {

@@ -133,12 +133,18 @@ Status Service::prepare(std::optional<PeersOptions> peers) {
     add_to_counter(folder_.counters().materialised, 1);
     add_to_counter(folder_.counters().bytes, size_bytes);
   };
+  const auto note_gone = [this](uint64_t size_bytes) {
+    add_to_counter(folder_.counters().materialised, ~uint64_t{0});  // -1
+    add_to_counter(folder_.counters().bytes, ~size_bytes + 1);
+    add_to_counter(folder_.replaced(), 1);
+  };
   ASSIGN_OR_RETURN(
       tree_, NodeTree::create(catalogue(), sources_,
                               {.tree = node() / wire::kStoreTreeDirectory,
                                .making = node() / wire::kStoreMakingDirectory,
                                .capacity_bytes = options_.capacity_bytes - reserved,
                                .on_made = note_made,
+                               .on_gone = note_gone,
                                .on_problem = [this](const Error& e) { report(e.message()); }}));
   RETURN_IF_ERROR(start_written());
   if (options_.is_fast) RETURN_IF_ERROR(make_arena());

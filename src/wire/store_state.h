@@ -51,7 +51,7 @@ inline constexpr char kStoreAfterVfork[] = "millrace_store_after_vfork";
 // Changed by relaxed atomic additions, from any process of the job.
 struct StoreCounters {
   uint64_t opens;         // of files below the root, by clients
-  uint64_t materialised;  // files that the service has written into the tree
+  uint64_t materialised;  // files that the service has written into the tree, and not removed
   uint64_t fallbacks;     // opens that went to the origin
   uint64_t errors;        // opens that failed with EIO, and files that could not be made
   uint64_t bytes;         // of the materialised files
@@ -70,9 +70,10 @@ struct StoreState {
   char root[kStorePathBytes];    // where programs see the files: absolute, normal, zero-terminated
   char origin[kStorePathBytes];  // the same files on the shared file system; empty: none
   StoreCounters counters;
-  uint64_t written;  // 0: nothing was created below the root. Changed like a counter
+  uint64_t written;   // 0: nothing was created below the root. Changed like a counter
+  uint64_t replaced;  // files that the service has removed from the tree for others. A counter
 };
-static_assert(sizeof(StoreState) == 8296);
+static_assert(sizeof(StoreState) == 8304);
 static_assert(offsetof(StoreState, root) == 32);
 static_assert(offsetof(StoreState, counters) == 8224);
 static_assert(std::is_trivially_copyable_v<StoreState>);

@@ -56,7 +56,7 @@ class Node:
             elif kind == KIND_LINK:
                 os.symlink(target, real)
         text = b"\0RMSSTAT" + struct.pack("<IIQQ", 1, os.getpid(), 0, int(fast))
-        text += os.fsencode(root).ljust(4096, b"\0") + origin.encode().ljust(4096, b"\0") + bytes(72)
+        text += os.fsencode(root).ljust(4096, b"\0") + origin.encode().ljust(4096, b"\0") + bytes(80)
         (folder / "state").write_bytes(text)
         if fast:
             (folder / "arena").write_bytes(bytes(64))

@@ -169,8 +169,13 @@ void WorkQueue::wake_one() {
 }
 
 void WorkQueue::finished(const BatchWork& work) {
-  options_.source->finished(work.samples());
   std::unique_lock lock(mutex_);
+  // A batch that was dropped is not part of the order that the source knows now.
+  if (std::ranges::any_of(entries_, [&](const Entry& each) { return each.work.get() == &work; })) {
+    lock.unlock();
+    options_.source->finished(work.samples());
+    lock.lock();
+  }
   // Its size is known now, so that more batches may be in progress than before.
   if (layout_.has_ragged) wake_one();
   announce(work, lock);
