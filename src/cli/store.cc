@@ -424,8 +424,10 @@ Command store_command() {
           "node's own storage when they are first opened, and stay there. Without a service, or "
           "when the capacity is used up, files are read from --origin. `up` and `down` do the same "
           "in steps, for job scripts; `up` prints what to export, and its service ends with the "
-          "session of the script. `warm` fetches files before they are needed. `status` shows what "
-          "is there.\n\n"
+          "session of the script. `warm` fetches files before they are needed. With --order, it tells "
+          "the service what programs will read, and stays until they have: files are fetched in that "
+          "order, and the one whose next read is furthest away makes room. Loaders of Millrace do "
+          "so themselves. `status` shows what is there.\n\n"
           "Files that programs create below the path go to the node's own storage, and are saved to "
           "--save in the background when they are closed: `status` shows them as LOCAL, then as "
           "DURABLE. `flush --wait`, `down` and the end of `run` wait until all are durable; `run` "
@@ -460,6 +462,8 @@ Command store_command() {
            {"millrace store run --packs packs/ --at /data --hosts n1,n2 -- mpirun -n 8 ./train",
             "two nodes, each with half of the partitions"},
            {"millrace store warm 'val/**'", "fetch the validation set now"},
+           {"millrace store warm --order epochs.txt &",
+            "what train.py will read, for a small disk"},
            {"millrace store flush --wait", "return when all checkpoints are durable"}},
       .run = run_store,
   };

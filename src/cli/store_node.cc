@@ -24,6 +24,7 @@
 #include "cli/store_ranks.h"
 #include "store/service_process.h"
 #include "store/warm.h"
+#include "store/warm_order.h"
 #include "store/written_log.h"
 
 namespace millrace::cli {
@@ -403,8 +404,46 @@ Result<int> run_down_action(const Arguments& arguments, Output&) {
 
 // ---- warm ---------------------------------------------------------------------------------------
 
+namespace {
+
+// Returns when the order ends: programs read meanwhile.
+Result<int> warm_by_order(const NodeStatus& node, const std::string& name, Output& output) {
+  if ((node.state.flags & wire::kStoreFast) != 0) {
+    return fail(Errc::kInvalidArgument,
+                "--order needs a store without --fast, whose files stay where they are");
+  }
+  File lines;
+  if (name == "-") {
+    lines = File(::dup(STDIN_FILENO));
+  } else {
+    ASSIGN_OR_RETURN(lines, File::open(name, O_RDONLY));
+  }
+  bool is_first = true;
+  const auto warn = [&](uint64_t line, const std::string& path) {
+    if (!std::exchange(is_first, false)) return;
+    say(fmt::format("{}:{}: '{}' is not a file of the store; such lines are left out",
+                    printable(name), line, printable(path)));
+  };
+  ASSIGN_OR_RETURN(const auto report, store::warm_in_order(node.path, lines, {.on_unknown = warn}));
+  if (report.read_count == 0) {
+    return fail(Errc::kInvalidArgument, "{} names no file of the store; give paths below {}",
+                printable(name), printable(node.state.root));
+  }
+  output.print(fmt::format("{}: {} of {} of the order{}\n", printable(node.state.root),
+                           format_exact(report.done_count),
+                           counted(report.read_count, "read", "reads"),
+                           report.has_ended ? "; the service has ended" : ""));
+  return kExitSuccess;
+}
+
+}  // namespace
+
 Result<int> run_warm_action(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
+  if (const auto order = arguments.value("order")) {
+    RETURN_IF_ERROR(check_no_paths(arguments));
+    return warm_by_order(node, *order, output);
+  }
   ASSIGN_OR_RETURN(const store::Catalogue catalogue,
                    store::Catalogue::open(node.path / wire::kStoreCatalogueFile));
   ASSIGN_OR_RETURN(const store::ServiceClient client, store::ServiceClient::connect(node.path));
@@ -480,6 +519,10 @@ std::vector<Option> node_options() {
        .help = "run, up: where files that programs create are saved (the origin)",
        .kind = ValueKind::kDirectory},
       {.name = "wait", .help = "flush: return when they are durable"},
+      {.name = "order",
+       .value = "FILE",
+       .help = "warm: the paths that programs will read, in order, one a line; -: standard input",
+       .kind = ValueKind::kFile},
       {.name = "fast", .help = "run, up: programs read without system calls"},
       {.name = "node",
        .value = "DIR",

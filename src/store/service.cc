@@ -441,6 +441,7 @@ bool Service::finish() {
   if (stopper_.is_open()) ::eventfd_write(stopper_.fd(), 1);
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  follower_.reset();  // it reads from all sources
   ahead_.reset();
   const bool is_saved = !written_->has_any() || save_written();
   std::unique_ptr<Written> ended;
@@ -449,8 +450,7 @@ bool Service::finish() {
     ended = std::move(written_);
   }
   ended.reset();
-  follower_.reset();  // it reads from peers
-  peers_.reset();     // their questions are answered from everything else
+  peers_.reset();  // their questions are answered from everything else
   return is_saved;
 }
 

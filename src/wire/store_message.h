@@ -22,8 +22,8 @@ enum class StoreRequestKind : uint16_t {
   kFlush = 3,        // save all that was created below the root; reply when it is durable
   kPlace = 4,        // put its bytes into the arena, and reply when they are there (kStoreFast)
   kFollow = 5,       // fetch ahead by the order with the number `entry` (store_order.h)
-  kFetch = 6,        // get the bytes of the name with the id `entry` (store_name.h); ESTALE: the name
-                     // has changed, look again
+  kFetch = 6,  // get the bytes of the name with the id `entry` (store_name.h); ESTALE: the name
+               // has changed, look again
 };
 
 struct StoreRequest {
