@@ -47,7 +47,7 @@ class FollowedOrder : public testing::Test {
     auto reader = PackReader::open(top_ / "packs");
     ASSERT_TRUE(reader.ok());
     reader_ = std::make_unique<PackReader>(*std::move(reader));
-    sources_.push_back(make_pack_members(*reader_));
+    sources_.push_back(make_pack_members(*reader_, nullptr));
   }
 
   static std::string content(uint32_t file) {
@@ -173,7 +173,7 @@ TEST_F(FollowedOrder, AFileThatNeverFitsIsNotWaitedFor) {
   ASSERT_TRUE(reader.ok());
   sources_.clear();
   *reader_ = *std::move(reader);
-  sources_.push_back(make_pack_members(*reader_));
+  sources_.push_back(make_pack_members(*reader_, nullptr));
   const auto tree = tree_for(2);
   const uint32_t long_file = reader_->catalogue().find("long").value_or(0);
   tree->append_order(tree->add_order(), std::vector<uint32_t>{long_file, entry_of(1)});

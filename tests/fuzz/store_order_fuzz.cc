@@ -52,7 +52,7 @@ struct Node {
     auto opened = store::PackReader::open(top / "packs");
     require(opened.ok());
     reader = std::make_unique<store::PackReader>(*std::move(opened));
-    sources.push_back(store::make_pack_members(*reader));
+    sources.push_back(store::make_pack_members(*reader, nullptr));
     auto made = store::NodeTree::create(reader->catalogue(), sources,
                                         {.tree = top / "tree",
                                          .making = top / "making",
