@@ -39,6 +39,8 @@
 #define MILLRACE_FETCH "fetch"           /* making one batch, in any process or thread */
 #define MILLRACE_READ "read"             /* reading one sample */
 #define MILLRACE_DECODE "decode"         /* turning its bytes into values */
+#define MILLRACE_DECOMPRESS "decompress" /* inflating its bytes */
+#define MILLRACE_PARSE "parse"           /* turning its text into values */
 #define MILLRACE_TRANSFORM "transform"   /* augmentation, normalisation */
 #define MILLRACE_COLLATE "collate"       /* combining samples into a batch */
 #define MILLRACE_BATCH_WAIT "batch_wait" /* training waits for its batch */

@@ -3,6 +3,7 @@
 of the program are unchanged."""
 
 import collections
+import importlib.util
 import unittest
 
 from traced import LIBRARY, QUIET_TRACKER, Recording, TracedTest
@@ -196,6 +197,62 @@ class TorchTest(TracedTest):
         recording = self.record_script(script)
         indexes = [region.tags["index"] for region in recording.named("read")]
         self.assertEqual(sorted(indexes), [2, 3, 4, 5])
+
+    def test_decoders_and_parsers_are_marked_while_a_loader_loads(self):
+        script = self.write("train.py", """
+            import gzip, io, json, zipfile, zlib
+            from torch.utils.data import DataLoader, IterableDataset
+
+            packed, text = zlib.compress(bytes(1000)), gzip.compress(b"[1, 2]")
+            with zipfile.ZipFile("a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("a", bytes(1000))
+
+            class Samples(IterableDataset):
+                def __iter__(self):
+                    for _ in range(3):
+                        with gzip.open(io.BytesIO(text)) as file:
+                            values = json.load(file)
+                        with zipfile.ZipFile("a.zip") as archive:
+                            yield values[0] + len(archive.read("a")) + len(zlib.decompress(packed))
+
+            for workers in (0, 1):
+                assert [value.tolist() for (value,) in DataLoader(Samples(), num_workers=workers)] \\
+                    == [2001] * 3
+            assert json.loads("[1]") == [1]  # nothing is loaded
+            zlib.decompress(packed)
+            assert json.loads.__name__ == "loads"
+            """)
+        recording = self.record_script(script)
+        self.assertEqual(len(recording.named("parse")), 2 * 3)
+        unpacked = recording.named("decompress")
+        self.assertGreaterEqual(len(unpacked), 2 * 3 * 3)
+        reads = recording.named("read")
+        self.assertTrue(all(any(read.begin <= region.begin and region.end <= read.end
+                                for read in reads) for region in unpacked))
+        self.assertEqual({read.tags.get("stream") for read in reads}, {1})
+
+    @unittest.skipUnless(importlib.util.find_spec("PIL"), "needs PIL")
+    def test_decoding_an_image_is_marked_once(self):
+        script = self.write("train.py", """
+            import io
+            import torch
+            from torch.utils.data import DataLoader, Dataset
+            from PIL import Image
+
+            stored = io.BytesIO()
+            Image.new("RGB", (8, 8)).save(stored, "PNG")
+
+            class Images(Dataset):
+                def __len__(self): return 4
+                def __getitem__(self, index):
+                    image = Image.open(io.BytesIO(stored.getvalue()))
+                    image.load()
+                    return torch.tensor(image.convert("L").resize((2, 2)).getpixel((0, 0)))
+
+            for batch in DataLoader(Images()): pass
+            """)
+        recording = self.record_script(script)
+        self.assertEqual(len(recording.named("decode")), 4)
 
     def test_a_failing_worker_fails_as_without_the_tracer(self):
         script = self.write("train.py", """

@@ -196,7 +196,7 @@ int place_of(const Finding& finding) {
 std::span<const Rule> rules() { return kRules; }
 
 std::vector<Finding> advise(const analyze::Profile& recorded, const Machine& machine) {
-  const analyze::Profile profile = with_loop_loading(recorded);
+  const analyze::Profile profile = with_helper_reads(with_loop_loading(recorded));
   std::vector<Finding> findings;
   for (const Rule& rule : kRules) {
     auto finding = rule.judge(profile, machine);

@@ -28,22 +28,25 @@ struct Extension {
   Format format;
 };
 constexpr Extension kExtensions[] = {
-    {".npy", Format::kArrays},      {".bin", Format::kArrays},     {".dat", Format::kArrays},
-    {".raw", Format::kArrays},      {".f32", Format::kArrays},     {".pt", Format::kArrays},
-    {".jpg", Format::kImages},      {".jpeg", Format::kImages},    {".png", Format::kImages},
-    {".webp", Format::kImages},     {".bmp", Format::kImages},     {".tif", Format::kImages},
-    {".tiff", Format::kImages},     {".gif", Format::kImages},     {".ppm", Format::kImages},
-    {".jp2", Format::kImages},      {".heic", Format::kImages},    {".avif", Format::kImages},
-    {".dcm", Format::kImages},      {".csv", Format::kText},       {".tsv", Format::kText},
-    {".txt", Format::kText},        {".json", Format::kText},      {".jsonl", Format::kText},
-    {".ndjson", Format::kText},     {".xml", Format::kText},       {".gpx", Format::kText},
-    {".html", Format::kText},       {".off", Format::kText},       {".obj", Format::kText},
-    {".pdb", Format::kText},        {".md", Format::kText},        {".libsvm", Format::kText},
-    {".svm", Format::kText},        {".yaml", Format::kText},      {".npz", Format::kCompressed},
-    {".gz", Format::kCompressed},   {".zip", Format::kCompressed}, {".bz2", Format::kCompressed},
-    {".xz", Format::kCompressed},   {".zst", Format::kCompressed}, {".lz4", Format::kCompressed},
-    {".pbz2", Format::kCompressed}, {".tgz", Format::kCompressed}, {".h5", Format::kHdf5},
-    {".hdf5", Format::kHdf5},       {".nc", Format::kHdf5},
+    {".npy", Format::kArrays},     {".bin", Format::kArrays},      {".dat", Format::kArrays},
+    {".raw", Format::kArrays},     {".f32", Format::kArrays},      {".pt", Format::kArrays},
+    {".jpg", Format::kImages},     {".jpeg", Format::kImages},     {".png", Format::kImages},
+    {".webp", Format::kImages},    {".bmp", Format::kImages},      {".tif", Format::kImages},
+    {".tiff", Format::kImages},    {".gif", Format::kImages},      {".ppm", Format::kImages},
+    {".jp2", Format::kImages},     {".heic", Format::kImages},     {".avif", Format::kImages},
+    {".dcm", Format::kImages},     {".mp4", Format::kImages},      {".avi", Format::kImages},
+    {".mov", Format::kImages},     {".mkv", Format::kImages},      {".webm", Format::kImages},
+    {".flac", Format::kImages},    {".mp3", Format::kImages},      {".ogg", Format::kImages},
+    {".opus", Format::kImages},    {".m4a", Format::kImages},      {".csv", Format::kText},
+    {".tsv", Format::kText},       {".txt", Format::kText},        {".json", Format::kText},
+    {".jsonl", Format::kText},     {".ndjson", Format::kText},     {".xml", Format::kText},
+    {".gpx", Format::kText},       {".html", Format::kText},       {".off", Format::kText},
+    {".obj", Format::kText},       {".pdb", Format::kText},        {".md", Format::kText},
+    {".libsvm", Format::kText},    {".svm", Format::kText},        {".yaml", Format::kText},
+    {".npz", Format::kCompressed}, {".gz", Format::kCompressed},   {".zip", Format::kCompressed},
+    {".bz2", Format::kCompressed}, {".xz", Format::kCompressed},   {".zst", Format::kCompressed},
+    {".lz4", Format::kCompressed}, {".pbz2", Format::kCompressed}, {".tgz", Format::kCompressed},
+    {".h5", Format::kHdf5},        {".hdf5", Format::kHdf5},       {".nc", Format::kHdf5},
 };
 
 // What the bytes say where the name says nothing.
@@ -229,6 +232,11 @@ uint64_t stored_reads_ns(const Profile& profile) {
   const analyze::IoTotals io = data_totals(profile);
   const uint64_t copy_ns = time_at(io.bytes_read, kCacheBytesPerSecond) + io.reads * kCachedReadNs;
   return profile.loading.read_ns - std::min(profile.loading.read_ns, copy_ns);
+}
+
+uint64_t own_code_ns(const analyze::Loading& loading) {
+  const uint64_t known_ns = loading.decode_ns + loading.decompress_ns + loading.parse_ns;
+  return loading.other_ns - std::min(loading.other_ns, known_ns);
 }
 
 uint64_t around_calls(const analyze::Loading& loading, uint64_t calls) {

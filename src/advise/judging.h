@@ -94,7 +94,8 @@ std::string store_commands(const analyze::Profile& profile);
 // Number of epochs, 1 if none were marked.
 uint64_t epochs_of(const analyze::Profile& profile);
 
-// What most of the data is stored as, by the extension of its files, or by their bytes.
+// What most of the data is stored as, by the extension of its files, or by their bytes. Images
+// include video and compressed sound: what has to be decoded.
 enum class Format : uint8_t { kUnknown, kArrays, kImages, kText, kCompressed, kHdf5 };
 struct DataFormat {
   Format format = Format::kUnknown;
@@ -112,6 +113,9 @@ std::optional<uint64_t> cores_per_rank(const analyze::Profile& profile, const Ma
 // Time of loading in reads that wait for storage, summed over threads and ranks: what they take
 // beyond copying from the page cache. They need no core.
 uint64_t stored_reads_ns(const analyze::Profile& profile);
+
+// Loading::other_ns without what libraries are seen to do in it: decode, decompress, parse.
+uint64_t own_code_ns(const analyze::Loading& loading);
 
 // The part of Loading::other_ns that comes with `calls` of its calls: a call from Python takes
 // longer than the call itself.

@@ -46,6 +46,40 @@ bool belongs_to_reading(const Profile& profile, const Stall& stall) {
   return stall.directory != "/dev/shm" && (reads || !has_writes_in(profile, stall.directory));
 }
 
+// Reads in the epochs by threads that do not load, as time of the threads that wait for them.
+struct HelperReads {
+  uint64_t count = 0;
+  uint64_t wait_ns = 0;
+};
+
+HelperReads helper_reads_of(const Profile& profile) {
+  constexpr uint64_t kWaitingReadNs = 50'000;  // shorter ones come from the page cache
+  const Loading& loading = profile.loading;
+  double in_flight = 0;
+  uint64_t threads = 0;
+  for (const analyze::RankLoad& rank : profile.ranks) {
+    in_flight = std::max(in_flight, rank.calls_in_flight);
+    threads = std::max(threads, rank.threads_reading);
+  }
+  if (loading.work_ns == 0 || threads <= loading.threads + 1) return {};
+  uint64_t reads = 0;
+  uint64_t read_ns = 0;
+  for (const analyze::EpochStats& epoch : profile.epochs) {
+    reads += epoch.io.reads;
+    read_ns += epoch.io.read_ns;
+  }
+  const analyze::IoTotals data = data_totals(profile);
+  reads = std::min(reads, data.reads);
+  read_ns = std::min(read_ns, data.read_ns);
+  reads -= std::min(reads, loading.reads);
+  read_ns -= std::min(read_ns, loading.read_ns);
+  if (reads < kCallsMin || read_ns / reads < kWaitingReadNs) return {};
+  const auto wait_ns = static_cast<double>(read_ns) / std::max(1.0, in_flight);
+  // A part of it belongs to something else.
+  if (4 * wait_ns < static_cast<double>(loading.other_ns)) return {};
+  return {.count = reads, .wait_ns = std::min(static_cast<uint64_t>(wait_ns), loading.other_ns)};
+}
+
 void add(const Profile& profile, const Stall& stall, Loading& loading) {
   loading.work_ns += stall.stall_ns;
   loading.other_ns += stall.stall_ns - std::min(stall.stall_ns, stall.time_ns);
@@ -100,6 +134,16 @@ Profile with_loop_loading(const Profile& profile) {
   mean.wait_ns = loading.work_ns / std::max<uint64_t>(profile.job.ranks, 1);
   mean.fetch_ns = mean.wait_ns;
   mean.fetch_exposed_ns = mean.wait_ns;
+  return seen;
+}
+
+Profile with_helper_reads(const Profile& profile) {
+  const HelperReads reads = helper_reads_of(profile);
+  if (reads.count == 0) return profile;
+  Profile seen = profile;
+  seen.loading.reads += reads.count;
+  seen.loading.read_ns += reads.wait_ns;
+  seen.loading.other_ns -= reads.wait_ns;
   return seen;
 }
 

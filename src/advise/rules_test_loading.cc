@@ -100,6 +100,60 @@ TEST(CompressedSamples, AreTakenFromTheExtension) {
   EXPECT_THAT(first(profile).title, HasSubstr("decoding .jpg"));
 }
 
+// Regions of libraries say more than the names of files.
+TEST(DecodeBound, IsKnownByTheRegionsOfDecoders) {
+  Profile profile = waiting_job(".rec");
+  profile.loading.other_ns = 8 * kSecondNs;
+  profile.loading.decode_ns = 5 * kSecondNs;
+  EXPECT_EQ(first(profile).rule, "decode-bound");
+  EXPECT_THAT(first(profile).title, HasSubstr("what is in .rec"));
+  profile.extensions[0].name = ".tsv";
+  EXPECT_EQ(first(profile).rule, "decode-bound");
+  profile.loading.decode_ns = kSecondNs / 2;
+  EXPECT_EQ(first(profile).rule, "text-parsing");
+  profile.extensions[0].name = ".rec";
+  EXPECT_EQ(first(profile).rule, "slow-transform");
+  // Only code that takes twice as long as decoding is something else.
+  profile.extensions[0].name = ".png";
+  EXPECT_EQ(first(profile).rule, "slow-transform");
+  profile.loading.decode_ns = 3 * kSecondNs;
+  EXPECT_EQ(first(profile).rule, "decode-bound");
+}
+
+TEST(CompressedSamples, AreKnownByTheRegionsOfDecompressors) {
+  Profile profile = waiting_job(".rec");
+  profile.loading.other_ns = 8 * kSecondNs;
+  profile.loading.decompress_ns = 6 * kSecondNs;
+  EXPECT_EQ(first(profile).rule, "compressed-samples");
+  profile.extensions[0].name = ".gz";
+  EXPECT_EQ(first(profile).rule, "compressed-samples");
+  profile.loading.decompress_ns = kSecondNs;
+  EXPECT_EQ(first(profile).rule, "slow-transform");
+  profile.loading.parse_ns = 6 * kSecondNs;
+  EXPECT_EQ(first(profile).rule, "text-parsing");
+}
+
+// Eight threads of the dataset read for its one worker.
+TEST(FewReadsInFlight, CountsReadsOfHelperThreads) {
+  Profile profile = waiting_job(".bin");
+  profile.loading.threads = 1;
+  profile.loading.other_ns = 8 * kSecondNs;
+  profile.loading.reads = 0;
+  profile.kinds[0].io.reads = 4000;
+  profile.kinds[0].io.read_ns = 7 * kSecondNs;
+  profile.epochs = {{.io = profile.kinds[0].io}};
+  analyze::RankLoad rank;
+  rank.data_bytes_read = 400 * kMiB;
+  rank.threads_reading = 9;
+  rank.calls_in_flight = 1;
+  profile.ranks = {rank};
+  EXPECT_EQ(first(profile).rule, "few-reads-in-flight");
+  EXPECT_EQ(first(profile, {.cores = 1, .data_storage = Storage::kRotating}).rule,
+            "few-reads-in-flight");
+  profile.ranks[0].calls_in_flight = 7;
+  EXPECT_THAT(rules_found(profile), Not(Contains("few-reads-in-flight")));
+}
+
 TEST(SlowTransform, TakesHalfOfTheLoading) {
   Profile profile = waiting_job(".npy");
   profile.loading.transform_ns = 5 * kSecondNs;

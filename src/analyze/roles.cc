@@ -23,6 +23,8 @@ constexpr KnownName kKnownNames[] = {
     {"fetch", Role::kFetch},
     {"read", Role::kRead},
     {"decode", Role::kDecode},
+    {"decompress", Role::kDecompress},
+    {"parse", Role::kParse},
     {"transform", Role::kTransform},
     {"collate", Role::kCollate},
     {"shuffle", Role::kShuffle},

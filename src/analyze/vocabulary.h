@@ -46,12 +46,14 @@ enum class Role : uint8_t {
   kRestore,      // state is loaded
   kDevice,       // the accelerator computes, measured on its own clock
   kDeviceCopy,   // the accelerator copies from or to the host, measured on its own clock
+  kDecompress,   // bytes of a sample are decompressed
+  kParse,        // text becomes values
 };
-inline constexpr size_t kRoleCount = 19;
+inline constexpr size_t kRoleCount = 21;
 inline constexpr std::array<std::string_view, kRoleCount> kRoleNames = {
-    "none",     "setup",      "epoch",   "step",    "wait",       "fetch",   "read",
-    "decode",   "transform",  "collate", "shuffle", "copy",       "compute", "communicate",
-    "evaluate", "checkpoint", "restore", "device",  "device_copy"};
+    "none",     "setup",      "epoch",   "step",    "wait",        "fetch",      "read",
+    "decode",   "transform",  "collate", "shuffle", "copy",        "compute",    "communicate",
+    "evaluate", "checkpoint", "restore", "device",  "device_copy", "decompress", "parse"};
 
 // Whether a region with this role says what its thread does. Epochs and steps only say when.
 constexpr bool is_activity(Role role) {
@@ -71,6 +73,8 @@ constexpr Layer layer_of(Role role) {
     case Role::kFetch:
     case Role::kRead:
     case Role::kDecode:
+    case Role::kDecompress:
+    case Role::kParse:
     case Role::kTransform:
     case Role::kCollate:
     case Role::kShuffle:

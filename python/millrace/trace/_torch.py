@@ -12,21 +12,22 @@ import multiprocessing
 import multiprocessing.process
 import os
 import sys
-import threading
 import weakref
 
 from millrace import _trace
-from millrace.trace import _device, _window, names
+from millrace.trace import _codecs, _device, _window, names
 
 DONE = "_millrace_marked"
 
 follow = _trace._follow
 region = _trace.region
-thread = threading.local()
+thread = _codecs.thread
 
 
 def patch(module):
-    if _trace._preloaded() and not getattr(module, DONE, False):
+    if module.__name__ not in PATCHES:
+        _codecs.patch(module)
+    elif _trace._preloaded() and not getattr(module, DONE, False):
         import torch.version
         _device.find(torch.version)
         PATCHES[module.__name__](module)
@@ -135,6 +136,7 @@ def count_epoch(epochs, loader, before):
 # ---- fetching, in workers or in the process that trains -------------------------------------------
 
 def patch_fetch(module):
+    _codecs.patch_loaded()
     for fetcher in (module._MapDatasetFetcher, module._IterableDatasetFetcher):
         fetcher.__init__ = traced_fetcher_init(fetcher.__init__)
         fetcher.fetch = traced_fetch(fetcher.fetch)
@@ -149,7 +151,7 @@ def traced_fetcher_init(real_init):
         if not _trace.enabled():
             return
         if hasattr(self, "dataset_iter"):
-            self.dataset_iter = ReadIterator(self.dataset_iter)
+            self.dataset_iter = ReadIterator(self.dataset_iter, is_evaluation())
         else:
             self.dataset = ReadDataset(self.dataset, is_evaluation())
         self.collate_fn = region(names.COLLATE)(self.collate_fn)
@@ -265,11 +267,11 @@ class ReadDataset:
 
 
 class ReadIterator:
-    """The same for the iterator of an iterable dataset."""
+    """The same for the iterator of an iterable dataset. Its samples have no index."""
 
-    def __init__(self, real):
+    def __init__(self, real, is_evaluation=False):
         self._real = real
-        self._read = region(names.READ)
+        self._read = region(names.READ) if is_evaluation else region(names.READ, stream=1)
 
     def __iter__(self):
         return self

@@ -9,18 +9,35 @@
 #include "base/units.h"
 
 namespace millrace::advise {
+namespace {
+
+// Known by the regions of libraries, and otherwise by the format of the data.
+bool decompresses(const analyze::Loading& loading, const DataFormat& format) {
+  const bool is_marked = 50 * loading.decompress_ns >= loading.work_ns && loading.decompress_ns > 0;
+  if (!is_marked) {
+    // What regions show is something else.
+    const bool is_other = 2 * (loading.decode_ns + loading.parse_ns) >= loading.other_ns;
+    return format.format == Format::kCompressed && (loading.other_ns == 0 || !is_other);
+  }
+  const uint64_t weight = format.format == Format::kCompressed ? 2 : 1;
+  return weight * loading.decompress_ns >= own_code_ns(loading) &&
+         loading.decompress_ns >= std::max(loading.parse_ns, loading.decode_ns);
+}
+
+}  // namespace
 
 Judged judge_compressed_samples(const analyze::Profile& profile, const Machine& machine) {
   const Waiting waiting = waiting_of(profile);
   const analyze::Loading& loading = profile.loading;
   const DataFormat format = format_of(profile);
-  if (waiting.work_ns == 0 || format.format != Format::kCompressed) return {};
+  if (waiting.work_ns == 0 || !decompresses(loading, format)) return {};
   if (reread_file(profile) != nullptr || opens_archive(profile)) return {};
   // A file for each sample still has to be opened and understood.
   constexpr uint64_t kPlainFileNs = 100'000;
   const bool has_own_file = 2 * loading.opens >= loading.samples;
   const uint64_t left_ns = loading.samples * (has_own_file ? kPlainFileNs : kSampleNs);
-  const uint64_t code_ns = loading.other_ns - std::min(loading.other_ns, left_ns);
+  const uint64_t around_ns = own_code_ns(loading) + loading.decompress_ns;
+  const uint64_t code_ns = around_ns - std::min(around_ns, left_ns);
   const uint64_t saved_ns = waiting.due_to(code_ns);
   if (2 * code_ns < waiting.work_ns || waiting.share(saved_ns) < kWaitShareMin) return {};
 

@@ -26,9 +26,10 @@ analyze::Loading loading_of(const analyze::Profile& profile, const Waiting& wait
   }
   analyze::Loading loading;
   for (const analyze::FunctionStats& function : profile.functions) {
-    const bool decodes = function.role == analyze::Role::kDecode ||
-                         function.role == analyze::Role::kTransform ||
-                         function.role == analyze::Role::kCollate;
+    const bool decodes =
+        function.role == analyze::Role::kDecode || function.role == analyze::Role::kDecompress ||
+        function.role == analyze::Role::kParse || function.role == analyze::Role::kTransform ||
+        function.role == analyze::Role::kCollate;
     if (decodes) loading.other_ns += function.time_ns;
   }
   const analyze::IoTotals io = data_totals(profile);
@@ -36,6 +37,50 @@ analyze::Loading loading_of(const analyze::Profile& profile, const Waiting& wait
   loading.metadata_ns = io.metadata_ns;
   loading.work_ns = loading.other_ns + io.read_ns + io.metadata_ns;
   return loading;
+}
+
+// What the code of loading mostly does.
+struct Code {
+  bool decodes = false;
+  bool collates = false;
+  uint64_t time_ns = 0;  // in what it mostly does
+  uint64_t all_ns = 0;   // in code of any kind
+};
+
+// Decoding is known by the regions of libraries, and otherwise by the format of the data.
+Code code_of(const analyze::Profile& profile, const analyze::Loading& loading,
+             const DataFormat& format) {
+  const bool is_image = format.format == Format::kImages;
+  Code code;
+  if (2 * loading.collate_ns >= loading.work_ns) {
+    code.collates = true;
+    code.time_ns = loading.collate_ns;
+    code.all_ns = code.time_ns;
+    return code;
+  }
+  const bool is_marked = 50 * loading.decode_ns >= loading.work_ns && loading.decode_ns > 0;
+  const uint64_t own_ns = own_code_ns(loading) + loading.transform_ns;
+  // Resizing to what training uses is part of decoding. Of text and of an archive that is opened
+  // for each sample, the rest is something else.
+  const bool is_rest = format.format == Format::kText || opens_archive(profile);
+  code.decodes = is_marked ? (is_rest ? 1 : 2) * loading.decode_ns >= own_ns : is_image;
+  if (code.decodes) {
+    code.time_ns =
+        is_marked && is_rest ? loading.decode_ns : loading.other_ns + loading.transform_ns;
+  } else {
+    code.time_ns = is_marked ? own_ns : own_code_ns(loading);
+  }
+  code.all_ns = is_marked ? loading.other_ns + loading.transform_ns : code.time_ns;
+  return code;
+}
+
+// Text and compressed samples have rules of their own, unless regions show that this is little of
+// the code, or unless they were read once, before loading: then code works on what is in memory.
+bool has_own_rule(const analyze::Loading& loading, const DataFormat& format, const Code& code) {
+  if (code.decodes) return false;
+  if (format.format == Format::kText) return loading.reads > 0;
+  if (format.format != Format::kCompressed) return false;
+  return loading.decompress_ns == 0 || loading.decompress_ns >= code.time_ns;
 }
 
 std::vector<Change> changes(const analyze::Profile& profile, const Machine& machine,
@@ -64,6 +109,11 @@ std::vector<Change> changes(const analyze::Profile& profile, const Machine& mach
   return list.take();
 }
 
+std::string what_is_decoded(const DataFormat& format) {
+  if (format.format == Format::kImages) return format.extension;
+  return format.extension.empty() ? "its samples" : "what is in " + format.extension;
+}
+
 }  // namespace
 
 Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool decoding) {
@@ -72,19 +122,17 @@ Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool 
   if (loading.work_ns == 0 || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
   if (loads_between_steps(profile)) return {};  // prefetch would hide it
   const DataFormat format = format_of(profile);
-  const bool collates = 2 * loading.collate_ns >= loading.work_ns;
-  const bool is_image = format.format == Format::kImages && !collates;
+  const Code code = code_of(profile, loading, format);
+  const bool collates = code.collates;
+  const bool is_image = code.decodes;
   // A program that marks decoding but no fetching says itself what it does.
   if ((is_image || waiting.work_ns == 0) != decoding) return {};
-  // Text, compressed samples and transforms have rules of their own. Not if they were read once,
-  // before loading: then code works on what is in memory.
-  const bool has_own_rule =
-      (format.format == Format::kText && loading.reads > 0) || format.format == Format::kCompressed;
-  if (!collates && (has_own_rule || (!is_image && opens_each_sample(loading)))) return {};
-  const uint64_t decode_ns =
-      collates ? loading.collate_ns : loading.other_ns + (is_image ? loading.transform_ns : 0);
-  if (2 * loading.transform_ns > loading.other_ns + loading.transform_ns && !is_image) return {};
-  if (2 * decode_ns < loading.work_ns) return {};
+  if (!collates && has_own_rule(loading, format, code)) return {};
+  if (!collates && !is_image && opens_each_sample(loading)) return {};
+  const uint64_t decode_ns = code.time_ns;
+  const bool transforms = 2 * loading.transform_ns > loading.other_ns + loading.transform_ns;
+  if (transforms && !is_image && loading.decode_ns == 0) return {};
+  if (2 * code.all_ns < loading.work_ns || 4 * decode_ns < loading.work_ns) return {};
   // A decoder twice as fast, workers on idle cores, or samples stored in the wanted size save from
   // a third to nearly all of it.
   const uint64_t decoding_ns = waiting.work_ns > 0
@@ -94,9 +142,9 @@ Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool 
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title = is_image
-                      ? fmt::format("training waits for decoding {} on the CPU", format.extension)
-                      : "training waits for the dataset's own code, not for storage";
+  finding.title =
+      is_image ? fmt::format("training waits for decoding {} on the CPU", what_is_decoded(format))
+               : "training waits for the dataset's own code, not for storage";
   finding.evidence = {
       {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
                    format_percent(waiting.share(waiting.data_ns))),

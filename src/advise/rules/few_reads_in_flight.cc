@@ -22,10 +22,21 @@ double reads_in_flight(const analyze::Profile& profile) {
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
+constexpr double kInFlightMax = 1.5;
+
 }  // namespace
 
+bool reads_behind_lock(const analyze::Profile& profile) {
+  const double in_flight = reads_in_flight(profile);
+  return in_flight > 0 && in_flight < kInFlightMax &&
+         std::any_of(
+             profile.ranks.begin(), profile.ranks.end(),
+             [&](const auto& rank) {
+               return rank.threads_reading > 2 * (profile.loading.threads + 1);
+             });
+}
+
 Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine& machine) {
-  constexpr double kInFlightMax = 1.5;
   constexpr double kInFlightWanted = 4;
   constexpr uint64_t kLatencyMin = 50'000;  // ns; shorter reads came from the page cache
   const Waiting waiting = waiting_of(profile);

@@ -9,6 +9,19 @@
 
 namespace millrace::advise {
 
+bool streams_in_order(const analyze::Profile& profile) {
+  constexpr uint64_t kSamplesOfBuffer = 64;
+  const analyze::DataUse& data = profile.data;
+  const analyze::Loading& loading = profile.loading;
+  if (data.streams == 0 || loading.samples == 0) return false;
+  const uint64_t mean_bytes =
+      profile.job.dataset_bytes / std::max<uint64_t>(profile.job.dataset_files, 1);
+  const uint64_t mean_ns = loading.work_ns / loading.samples;
+  // The first read may be larger than a sample, and opening the first file takes a while.
+  return 2 * data.stream_first_bytes < mean_bytes &&
+         data.stream_first_ns < kSamplesOfBuffer * mean_ns + 10'000'000;
+}
+
 Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machine) {
   constexpr double kStreamedMin = 0.9;
   const analyze::DataUse& data = profile.data;
@@ -63,7 +76,8 @@ Judged judge_file_shuffle(const analyze::Profile& profile, const Machine& machin
       "batches of similar neighbours cost accuracy if files were sorted, which a trace "
       "does not show";
   // Programs that stream files usually have a shuffle buffer; those that read by index do not.
-  finding.severity = jumped ? Severity::kWarning : Severity::kNote;
+  const bool is_sure = jumped || streams_in_order(profile);
+  finding.severity = is_sure ? Severity::kWarning : Severity::kNote;
   return finding;
 }
 

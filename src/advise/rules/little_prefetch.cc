@@ -77,6 +77,7 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
   const bool for_storage = is_marked && loading.threads > 0 &&
                            loading.threads < kWorkersForStorage &&
                            waits_for_storage(profile, machine, waiting);
+  if (for_storage && reads_behind_lock(profile)) return {};  // few-reads-in-flight
   const bool has_workers = !is_marked || !cores || (loading.threads >= *cores && !for_storage);
   if (!loads_alone && overlapped_share >= kOverlappedShareMax && has_workers) return {};
   const uint64_t saved_ns = saved_by_workers(profile, machine, waiting);

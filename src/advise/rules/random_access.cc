@@ -15,14 +15,18 @@ uint64_t sequential_bytes_per_second(Storage storage) {
   return storage == Storage::kRotating ? 150'000'000 : 500'000'000;
 }
 
+bool is_slow_at_seeks(Storage storage) {
+  return storage == Storage::kRotating || storage == Storage::kParallel ||
+         storage == Storage::kNetwork;
+}
+
 }  // namespace
 
 Judged judge_random_access(const analyze::Profile& profile, const Machine& machine) {
   constexpr double kForwardMax = 0.75;  // of random reads, half go forward
   const Waiting waiting = waiting_of(profile);
-  const Storage storage = machine.data_storage;
-  const bool rotating = storage == Storage::kRotating;
-  if (!rotating && storage != Storage::kParallel && storage != Storage::kNetwork) return {};
+  const bool rotating = machine.data_storage == Storage::kRotating;
+  if (!is_slow_at_seeks(machine.data_storage) || reads_behind_lock(profile)) return {};
   const analyze::AccessCounts& counts = profile.data_reads.counts;
   const analyze::IoTotals io = data_totals(profile);
   if (io.reads < kCallsMin || io.bytes_read / io.reads >= kMiB) return {};

@@ -66,6 +66,13 @@ bool is_loaded_again(const analyze::Profile& profile, const analyze::FileStats& 
 // there is none. hot-small-file reports it, so rules about the format of the data leave it out.
 const analyze::FileStats* reread_file(const analyze::Profile& profile);
 
+// Whether an iterable dataset gives out its first sample before it has read half of a file: no
+// shuffle buffer mixes the samples of a file.
+bool streams_in_order(const analyze::Profile& profile);
+
+// Whether many threads read, but one at a time. few-reads-in-flight reports it.
+bool reads_behind_lock(const analyze::Profile& profile);
+
 // Whether files are listed or examined for each sample. metadata-storm reports these calls, so
 // many-small-files leaves them out.
 bool examines_files(const analyze::Profile& profile);

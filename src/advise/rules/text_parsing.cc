@@ -11,8 +11,13 @@
 namespace millrace::advise {
 namespace {
 
+// Text in another format, such as .gz or a database: known by the regions of parsers.
+bool parses_other(const analyze::Loading& loading) {
+  return loading.parse_ns > 0 && 2 * loading.parse_ns >= loading.other_ns;
+}
+
 const analyze::GroupStats* text_files(const analyze::Profile& profile, const DataFormat& format) {
-  if (format.format != Format::kText) return nullptr;
+  if (format.format != Format::kText && !parses_other(profile.loading)) return nullptr;
   for (const analyze::GroupStats& group : profile.extensions) {
     if (group.name == format.extension) return &group;
   }
@@ -33,7 +38,10 @@ Parsing parsing_of(const analyze::Profile& profile, const analyze::GroupStats& t
   Parsing parsing;
   if (waiting.work_ns > 0 && loading.reads > 0) {
     // Reading a sample is parsing it. A binary sample is a slice of an array.
-    const uint64_t all_ns = loading.other_ns + loading.read_ns + loading.metadata_ns;
+    const uint64_t code_ns = format_of(profile).format == Format::kText
+                                 ? own_code_ns(loading) + loading.parse_ns
+                                 : loading.parse_ns;
+    const uint64_t all_ns = code_ns + loading.read_ns + loading.metadata_ns;
     parsing.time_ns = all_ns - std::min(all_ns, loading.samples * kSampleNs);
     parsing.saved_ns = waiting.due_to(parsing.time_ns);
     parsing.is_measured = true;

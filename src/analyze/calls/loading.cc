@@ -34,6 +34,7 @@ class LoadingSums {
       // Children that overlap their parent's end can make the sum of theirs longer than its own.
       const uint64_t own_ns = self_ns[i] > node.total_ns ? 0 : self_ns[i];
       part_of(node.key) += own_ns;
+      if (uint64_t* code_ns = code_of(node.key)) *code_ns += own_ns;
       if (!is_region(node.key)) count(node);
     }
     finish();
@@ -66,7 +67,6 @@ class LoadingSums {
   uint64_t& part_of(CallKey key) {
     if (is_region(key)) {
       switch (role_of(key)) {
-        case Role::kDecode:
         case Role::kTransform:
           return loading_.transform_ns;
         case Role::kCollate:
@@ -91,6 +91,20 @@ class LoadingSums {
         return loading_.metadata_ns;
       default:
         return loading_.other_ns;
+    }
+  }
+
+  // The field for code of a known kind, which is part of other_ns; null if there is none.
+  uint64_t* code_of(CallKey key) {
+    switch (role_of(key)) {
+      case Role::kDecode:
+        return &loading_.decode_ns;
+      case Role::kDecompress:
+        return &loading_.decompress_ns;
+      case Role::kParse:
+        return &loading_.parse_ns;
+      default:
+        return nullptr;
     }
   }
 

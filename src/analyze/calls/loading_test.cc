@@ -35,6 +35,9 @@ TEST_F(LoadingTest, TheTimeOfMakingABatchIsDividedIntoItsParts) {
   program.read("/data/a.h5", {.at = 12ms, .takes = 5ms, .size = 4096});
   program.region("transform", {.at = 40ms, .takes = 15ms});
   program.read("/data/mask", {.at = 42ms, .takes = 4ms, .size = 10});
+  program.region("decode", {.at = 56ms, .takes = 3ms});
+  program.region("decompress", {.at = 60ms, .takes = 2ms});
+  program.region("parse", {.at = 62ms, .takes = 1ms});
   program.region("collate", {.at = 70ms, .takes = 10ms});
   program.region("compute", {.at = 100ms, .takes = 50ms, .epoch = 0, .step = 0});
   program.read("/data/other", {.at = 160ms, .takes = 5ms, .size = 10});  // in no fetch
@@ -46,6 +49,9 @@ TEST_F(LoadingTest, TheTimeOfMakingABatchIsDividedIntoItsParts) {
   EXPECT_EQ(found.transform_ns, 11 * kMs);
   EXPECT_EQ(found.collate_ns, 10 * kMs);
   EXPECT_EQ(found.other_ns, 39 * kMs);
+  EXPECT_EQ(found.decode_ns, 3 * kMs);
+  EXPECT_EQ(found.decompress_ns, 2 * kMs);
+  EXPECT_EQ(found.parse_ns, 1 * kMs);
   EXPECT_EQ(found.opens, 1u);
   EXPECT_EQ(found.stats, 1u);
   EXPECT_EQ(found.lists, 1u);

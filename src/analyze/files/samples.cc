@@ -63,13 +63,26 @@ struct SampleCounts {
 };
 static_assert(std::is_trivially_copyable_v<SampleCounts>);
 
+// The first sample of an iterable dataset that a thread read in an epoch.
+struct StreamStart {
+  uint64_t begin_ns = kMissing;
+  uint64_t time_ns = 0;
+  uint64_t bytes = 0;
+
+  void add(const StreamStart& other) {
+    if (other.begin_ns < begin_ns) *this = other;
+  }
+};
+static_assert(std::is_trivially_copyable_v<StreamStart>);
+
 // What was seen, in one block or in all.
 struct Seen {
   std::map<SequenceKey, Sequence> pieces;
-  std::map<uint32_t, Interval> loaders;                        // by thread: first to last use
-  std::map<std::pair<uint32_t, int64_t>, EpochStart> starts;   // by group and epoch
-  std::map<std::pair<uint32_t, uint64_t>, EpochStart> setups;  // by group and begin
-  std::map<uint32_t, SampleCounts> samples;                    // by group
+  std::map<uint32_t, Interval> loaders;                         // by thread: first to last use
+  std::map<std::pair<uint32_t, int64_t>, EpochStart> starts;    // by group and epoch
+  std::map<std::pair<uint32_t, uint64_t>, EpochStart> setups;   // by group and begin
+  std::map<uint32_t, SampleCounts> samples;                     // by group
+  std::map<std::pair<uint32_t, int64_t>, StreamStart> streams;  // by thread and epoch
 
   void add(const Seen& other) {
     for (const auto& [key, piece] : other.pieces) pieces[key] = piece;
@@ -77,6 +90,7 @@ struct Seen {
     for (const auto& [key, start] : other.starts) starts[key].add(start);
     for (const auto& [key, start] : other.setups) setups[key].add(start);
     for (const auto& [group, counts] : other.samples) samples[group].add(counts);
+    for (const auto& [key, start] : other.streams) streams[key].add(start);
   }
 
   void add_loader(uint32_t thread, const Interval& time) {
@@ -98,7 +112,10 @@ class BlockSamples {
   // Backwards: a region comes before those that it contains.
   Seen gather() {
     for (size_t i = columns_.size_events(); i-- > 0;) {
-      if (columns_.call[i] != wire::Call::kRegion) continue;
+      if (columns_.call[i] != wire::Call::kRegion) {
+        if (reads_) add_read(i);
+        continue;
+      }
       const Role role = block_.context.role(columns_.file[i]);
       if (role == Role::kFetch || role == Role::kRead) add_load(i, role);
       if (columns_.thread[i] == trainer_) add_start(i, role);
@@ -125,6 +142,7 @@ class BlockSamples {
     int64_t epoch = -2;
     int64_t index = 0;
     Sequence* piece = nullptr;
+    StreamStart* stream = nullptr;  // of the last outermost read
   };
 
   std::optional<int64_t> tag(size_t i, std::string_view key) const {
@@ -158,11 +176,24 @@ class BlockSamples {
     state.read_begin_ns = begin_ns;
     samples_.read += samples_tag(i, 1);
     const auto index = tag(i, "index");
-    if (!index) return;
+    if (!index && !tag(i, "stream")) return;
     const bool has_epoch = columns_.size[i] != wire::kNoEpoch;
-    indexed_.push_back({thread,
-                        has_epoch ? static_cast<int64_t>(columns_.size[i]) : epochs_.at(begin_ns),
-                        *index});
+    const int64_t epoch = has_epoch ? static_cast<int64_t>(columns_.size[i]) : epochs_.at(begin_ns);
+    if (index) {
+      indexed_.push_back({thread, epoch, *index});
+      return;
+    }
+    // Backwards, the last one of an epoch is its first.
+    state.stream = &seen_.streams[{static_cast<uint32_t>(thread), epoch}];
+    *state.stream = {.begin_ns = begin_ns, .time_ns = columns_.duration_ns[i]};
+    reads_ = true;
+  }
+
+  void add_read(size_t i) {
+    if (traits_of(columns_.call[i]).kind != wire::CallKind::kRead) return;
+    ThreadState& state = threads_.of(columns_.thread[i]);
+    if (state.stream == nullptr || columns_.begin_ns[i] < state.read_begin_ns) return;
+    state.stream->bytes += columns_.size[i];
   }
 
   void add_indexed(const Indexed& sample) {
@@ -209,6 +240,7 @@ class BlockSamples {
   std::vector<Indexed> indexed_;  // latest first
   EpochStart next_wait_;
   SampleCounts samples_;
+  bool reads_ = false;  // a stream was seen, of which reads count
   Seen seen_;
 };
 
@@ -228,6 +260,7 @@ class SamplesMetric final : public Metric {
   void finish(const Context& context, Profile& profile) override {
     finish_samples(context, profile);
     finish_order(context, profile.data);
+    finish_streams(profile.data);
     finish_starts(profile.loading);
     profile.loading.threads = most_threads(context);
   }
@@ -286,6 +319,17 @@ class SamplesMetric final : public Metric {
     } else {
       data.order = goes_up ? ReadOrder::kFilesShuffled : ReadOrder::kShuffled;
     }
+  }
+
+  void finish_streams(DataUse& data) const {
+    if (seen_.streams.empty()) return;
+    for (const auto& [key, start] : seen_.streams) {
+      data.stream_first_bytes += start.bytes;
+      data.stream_first_ns += start.time_ns;
+    }
+    data.streams = seen_.streams.size();
+    data.stream_first_bytes /= data.streams;
+    data.stream_first_ns /= data.streams;
   }
 
   // An epoch may have several passes over loaders, such as evaluations. Without marked setups, each
@@ -367,6 +411,12 @@ void SamplesMetric::save(std::vector<std::byte>& out) const {
     bytes.put_varint(group);
     bytes.put(counts);
   }
+  bytes.put_varint(seen_.streams.size());
+  for (const auto& [key, start] : seen_.streams) {
+    bytes.put_varint(key.first);
+    bytes.put_signed(key.second);
+    bytes.put(start);
+  }
   out.insert(out.end(), bytes.view().begin(), bytes.view().end());
 }
 
@@ -409,6 +459,12 @@ Status SamplesMetric::merge(ByteReader& saved) {
   for (uint64_t i = 0; i < group_count; ++i) {
     ASSIGN_OR_RETURN(const uint32_t group, read_index(saved, context_.groups.size()));
     ASSIGN_OR_RETURN(of.samples[group], saved.read<SampleCounts>());
+  }
+  ASSIGN_OR_RETURN(const uint64_t stream_count, saved.read_varint());
+  for (uint64_t i = 0; i < stream_count; ++i) {
+    ASSIGN_OR_RETURN(const uint32_t thread, read_index(saved, context_.trace.threads().size()));
+    ASSIGN_OR_RETURN(const uint64_t epoch, saved.read_varint());
+    ASSIGN_OR_RETURN((of.streams[{thread, trace::unzigzag(epoch)}]), saved.read<StreamStart>());
   }
   seen_.add(of);
   return {};

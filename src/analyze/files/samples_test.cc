@@ -42,6 +42,30 @@ class SamplesTest : public testing::Test {
   TraceBuilder job_{directory_.path() / "job.mrt"};
 };
 
+// A worker fills a buffer with 10 KiB before it gives out the first sample of each epoch.
+TEST_F(SamplesTest, TheFirstSampleOfAStreamFillsItsBuffer) {
+  const Program program = job_.program({});
+  program.region("compute", {.at = 0ms, .takes = 1ms, .epoch = 0, .step = 0});
+  const Program worker = job_.program({.parent_pid = program.pid()});
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    const auto at = 100ms * epoch;
+    for (int i = 0; i < 10; ++i) {
+      worker.read("/data/a.bin", {.at = at + 1ms * i, .takes = 500us, .size = 1024});
+    }
+    worker.region("read", {.at = at, .takes = 20ms, .epoch = epoch, .tags = {{"stream", 1}}});
+    for (int i = 0; i < 5; ++i) {
+      worker.read("/data/a.bin", {.at = at + 30ms + 2ms * i, .takes = 500us, .size = 1024});
+      worker.region(
+          "read",
+          {.at = at + 30ms + 2ms * i, .takes = 1ms, .epoch = epoch, .tags = {{"stream", 1}}});
+    }
+  }
+  const DataUse found = profile().data;
+  EXPECT_EQ(found.streams, 2u);
+  EXPECT_EQ(found.stream_first_bytes, 10 * 1024u);
+  EXPECT_EQ(found.stream_first_ns, 20 * kMs);
+}
+
 TEST_F(SamplesTest, AscendingIndicesAreSequentialEvenIfWorkersTakeTurns) {
   const Program program = job_.program({});
   program.region("compute", {.at = 0ms, .takes = 1ms, .epoch = 0, .step = 0});

@@ -221,6 +221,9 @@ struct DataUse {
   double ascending_within = 0;  // jumps within a file that went up by offset
   uint64_t samples_indexed = 0;  // samples whose index in the dataset is known; order then follows from the indices
   uint64_t index_end = 0;  // largest known index, plus 1
+  uint64_t streams = 0;  // threads times epochs that read samples of an iterable dataset, which have no index
+  uint64_t stream_first_bytes = 0;  // mean of what these read for their first sample: with a shuffle buffer, the bytes that fill it
+  uint64_t stream_first_ns = 0;  // mean time for that
   double index_ascending = 0;  // steps from one sample to the next of the same thread whose index goes up
 };
 
@@ -371,9 +374,12 @@ struct Loading {
   uint64_t read_ns = 0;  // part of work_ns: calls that read, of the system or stdio
   uint64_t metadata_ns = 0;  // part of work_ns: opens, closes, seeks, stats and listings
   uint64_t library_ns = 0;  // part of work_ns: calls of format libraries such as HDF5, without the calls they make
-  uint64_t transform_ns = 0;  // part of work_ns: regions that decode or transform, without the calls in them
+  uint64_t transform_ns = 0;  // part of work_ns: regions that transform, without the calls in them
   uint64_t collate_ns = 0;  // part of work_ns: regions that collate, without the calls in them
   uint64_t other_ns = 0;  // part of work_ns: none of these, for example Python code of the dataset
+  uint64_t decode_ns = 0;  // part of other_ns: regions that decode images or sound
+  uint64_t decompress_ns = 0;  // part of other_ns: regions that decompress
+  uint64_t parse_ns = 0;  // part of other_ns: regions that parse text
   uint64_t opens = 0;  // calls in work_ns that opened a file
   uint64_t stats = 0;  // calls such as stat in work_ns
   uint64_t lists = 0;  // calls that list a directory in work_ns
@@ -603,6 +609,9 @@ void visit_fields(auto& visit, Of<DataUse> auto&... of) {
   visit(Field{.name = "ascending_within", .unit = Unit::kShare, .meaning = "jumps within a file that went up by offset"}, of.ascending_within...);
   visit(Field{.name = "samples_indexed", .unit = Unit::kCount, .meaning = "samples whose index in the dataset is known; order then follows from the indices"}, of.samples_indexed...);
   visit(Field{.name = "index_end", .unit = Unit::kCount, .meaning = "largest known index, plus 1"}, of.index_end...);
+  visit(Field{.name = "streams", .unit = Unit::kCount, .meaning = "threads times epochs that read samples of an iterable dataset, which have no index"}, of.streams...);
+  visit(Field{.name = "stream_first_bytes", .unit = Unit::kBytes, .meaning = "mean of what these read for their first sample: with a shuffle buffer, the bytes that fill it"}, of.stream_first_bytes...);
+  visit(Field{.name = "stream_first_ns", .unit = Unit::kNs, .meaning = "mean time for that"}, of.stream_first_ns...);
   visit(Field{.name = "index_ascending", .unit = Unit::kShare, .meaning = "steps from one sample to the next of the same thread whose index goes up"}, of.index_ascending...);
 }
 
@@ -729,9 +738,12 @@ void visit_fields(auto& visit, Of<Loading> auto&... of) {
   visit(Field{.name = "read_ns", .unit = Unit::kNs, .meaning = "part of work_ns: calls that read, of the system or stdio"}, of.read_ns...);
   visit(Field{.name = "metadata_ns", .unit = Unit::kNs, .meaning = "part of work_ns: opens, closes, seeks, stats and listings"}, of.metadata_ns...);
   visit(Field{.name = "library_ns", .unit = Unit::kNs, .meaning = "part of work_ns: calls of format libraries such as HDF5, without the calls they make"}, of.library_ns...);
-  visit(Field{.name = "transform_ns", .unit = Unit::kNs, .meaning = "part of work_ns: regions that decode or transform, without the calls in them"}, of.transform_ns...);
+  visit(Field{.name = "transform_ns", .unit = Unit::kNs, .meaning = "part of work_ns: regions that transform, without the calls in them"}, of.transform_ns...);
   visit(Field{.name = "collate_ns", .unit = Unit::kNs, .meaning = "part of work_ns: regions that collate, without the calls in them"}, of.collate_ns...);
   visit(Field{.name = "other_ns", .unit = Unit::kNs, .meaning = "part of work_ns: none of these, for example Python code of the dataset"}, of.other_ns...);
+  visit(Field{.name = "decode_ns", .unit = Unit::kNs, .meaning = "part of other_ns: regions that decode images or sound"}, of.decode_ns...);
+  visit(Field{.name = "decompress_ns", .unit = Unit::kNs, .meaning = "part of other_ns: regions that decompress"}, of.decompress_ns...);
+  visit(Field{.name = "parse_ns", .unit = Unit::kNs, .meaning = "part of other_ns: regions that parse text"}, of.parse_ns...);
   visit(Field{.name = "opens", .unit = Unit::kCount, .meaning = "calls in work_ns that opened a file"}, of.opens...);
   visit(Field{.name = "stats", .unit = Unit::kCount, .meaning = "calls such as stat in work_ns"}, of.stats...);
   visit(Field{.name = "lists", .unit = Unit::kCount, .meaning = "calls that list a directory in work_ns"}, of.lists...);

@@ -45,6 +45,8 @@ TimeClass class_of_region(Role role, bool waiting) {
     case Role::kRead:
       return waiting ? TimeClass::kFetchWaiting : TimeClass::kFetch;
     case Role::kDecode:
+    case Role::kDecompress:
+    case Role::kParse:
     case Role::kTransform:
     case Role::kCollate:
       return waiting ? TimeClass::kDecodeWaiting : TimeClass::kDecode;

@@ -27,6 +27,35 @@ WATCHED = frozenset((
     "torch.utils.data.dataloader",
     "torchvision.transforms.transforms",
 ))
+# Those of millrace.trace._codecs. They are marked only in programs with a DataLoader, whose import
+# marks those that were imported before.
+CODECS = frozenset((
+    "PIL.ImageFile",
+    "PIL.TiffImagePlugin",
+    "PIL.WebPImagePlugin",
+    "bz2",
+    "cv2",
+    "gzip",
+    "json",
+    "librosa",
+    "lz4.block",
+    "lz4.frame",
+    "lzma",
+    "numpy",
+    "orjson",
+    "pandas",
+    "simplejson",
+    "soundfile",
+    "tifffile",
+    "torchaudio",
+    "torchvision.io.image",
+    "torchvision.io.video",
+    "ujson",
+    "xml.etree.ElementTree",
+    "yaml",
+    "zipfile",
+))
+NEEDED = "torch.utils.data._utils.fetch"
 
 
 def install():
@@ -39,7 +68,7 @@ class Finder:
     """Lets the other finders search, and wraps the loader that they found."""
 
     def find_spec(self, name, path=None, target=None):
-        if name not in WATCHED:
+        if name not in WATCHED and not (name in CODECS and NEEDED in sys.modules):
             return None
         for finder in sys.meta_path:
             find = None if finder is self else getattr(finder, "find_spec", None)

@@ -201,6 +201,9 @@ export interface DataUse {
   ascending_within: number;  // jumps within a file that went up by offset
   samples_indexed: number;  // samples whose index in the dataset is known; order then follows from the indices
   index_end: number;  // largest known index, plus 1
+  streams: number;  // threads times epochs that read samples of an iterable dataset, which have no index
+  stream_first_bytes: number;  // mean of what these read for their first sample: with a shuffle buffer, the bytes that fill it
+  stream_first_ns: number;  // mean time for that
   index_ascending: number;  // steps from one sample to the next of the same thread whose index goes up
 }
 
@@ -340,9 +343,12 @@ export interface Loading {
   read_ns: number;  // part of work_ns: calls that read, of the system or stdio
   metadata_ns: number;  // part of work_ns: opens, closes, seeks, stats and listings
   library_ns: number;  // part of work_ns: calls of format libraries such as HDF5, without the calls they make
-  transform_ns: number;  // part of work_ns: regions that decode or transform, without the calls in them
+  transform_ns: number;  // part of work_ns: regions that transform, without the calls in them
   collate_ns: number;  // part of work_ns: regions that collate, without the calls in them
   other_ns: number;  // part of work_ns: none of these, for example Python code of the dataset
+  decode_ns: number;  // part of other_ns: regions that decode images or sound
+  decompress_ns: number;  // part of other_ns: regions that decompress
+  parse_ns: number;  // part of other_ns: regions that parse text
   opens: number;  // calls in work_ns that opened a file
   stats: number;  // calls such as stat in work_ns
   lists: number;  // calls that list a directory in work_ns
