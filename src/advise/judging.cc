@@ -64,10 +64,14 @@ uint64_t steady_waiting(const Profile& profile, const Waiting& waiting) {
   constexpr double kBusyMin = 0.5;
   const analyze::Loading& loading = profile.loading;
   if (loading.threads == 0 || loads_between_steps(profile)) return waiting.data_ns;
-  // Workers that are idle half of the time are not what training waits for.
+  // Workers that are idle half of the time are not what training waits for, unless they load while
+  // it waits: handing over small batches takes as long as loading them, and is in no region.
   const uint64_t time_ns = waiting.data_ns + profile.time.mean.compute_ns;
   const uint64_t could_ns = time_ns * loading.threads * waiting.ranks;
-  if (ratio(waiting.work_ns, could_ns) < kBusyMin) return 0;
+  if (ratio(waiting.work_ns, could_ns) < kBusyMin) {
+    const uint64_t exposed_ns = profile.time.mean.fetch_exposed_ns;
+    return 2 * exposed_ns >= waiting.data_ns ? std::min(exposed_ns, waiting.data_ns) : 0;
+  }
   // The first batch of an epoch has to be fetched: only what its start takes besides is not
   // loading.
   const uint64_t fetches_ns = loading.epoch_starts * loading.fetch_mean_ns;

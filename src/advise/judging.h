@@ -50,7 +50,7 @@ struct Waiting {
   uint64_t work_ns = 0;  // in loading, summed over threads and ranks; 0: no region marks it
   uint64_t busy_ns = 0;  // a mean rank was loading, on at least one thread
   // Part of data_ns in which loading sets the pace: not the start of an epoch, when workers begin,
-  // and nothing if the workers are idle half of the time.
+  // and only what they load meanwhile if the workers are idle half of the time.
   uint64_t steady_ns = 0;
   // Part of compute that a mean rank would save if workers did not take the cores from it.
   uint64_t contended_ns = 0;

@@ -335,7 +335,11 @@ TEST(TooManyWorkers, AreMoreThanTwiceTheCores) {
 TEST(Advise, WorkersThatAreIdleAreNotWhatTrainingWaitsFor) {
   Profile profile = job_with_workers(4);
   profile.loading.work_ns = profile.loading.other_ns = 10 * kSecondNs;  // of 40 s
+  profile.time.mean.fetch_exposed_ns = kSecondNs;
   EXPECT_THAT(rules_found(profile, {.cores = 4}), IsEmpty());
+  // Unless they load while it waits: the rest of the time, they hand batches over.
+  profile.time.mean.fetch_exposed_ns = 5 * kSecondNs;
+  EXPECT_EQ(first(profile, {.cores = 4}).rule, "slow-transform");
 }
 
 TEST(WorkerRestart, CostsTheStartsOfLaterEpochs) {

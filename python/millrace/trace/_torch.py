@@ -242,6 +242,8 @@ class ReadDataset:
             return self._real[index]
 
     def _tags(self, index):
+        if type(index) is list:  # a batch, of a dataset that a batch sampler asks
+            return {"samples": len(index)}
         if not self._is_indexed or type(index) is not int:
             return {}
         if self._indices is not None and 0 <= index < len(self._indices):
