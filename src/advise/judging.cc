@@ -69,8 +69,9 @@ uint64_t steady_waiting(const Profile& profile, const Waiting& waiting) {
   const uint64_t time_ns = waiting.data_ns + profile.time.mean.compute_ns;
   const uint64_t could_ns = time_ns * loading.threads * waiting.ranks;
   if (ratio(waiting.work_ns, could_ns) < kBusyMin) {
-    const uint64_t exposed_ns = profile.time.mean.fetch_exposed_ns;
-    return 2 * exposed_ns >= waiting.data_ns ? std::min(exposed_ns, waiting.data_ns) : 0;
+    const uint64_t exposed_ns = std::min(profile.time.mean.fetch_exposed_ns, waiting.data_ns);
+    const bool waits_much = 2 * waiting.data_ns >= profile.time.mean.compute_ns;
+    return waits_much && 2 * exposed_ns >= waiting.data_ns ? exposed_ns : 0;
   }
   // The first batch of an epoch has to be fetched: only what its start takes besides is not
   // loading.

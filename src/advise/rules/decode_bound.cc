@@ -60,9 +60,9 @@ Code code_of(const analyze::Profile& profile, const analyze::Loading& loading,
   }
   const bool is_marked = 50 * loading.decode_ns >= loading.work_ns && loading.decode_ns > 0;
   const uint64_t own_ns = own_code_ns(loading) + loading.transform_ns;
-  // Resizing to what training uses is part of decoding. Of text and of an archive that is opened
-  // for each sample, the rest is something else.
-  const bool is_rest = format.format == Format::kText || opens_archive(profile);
+  // Resizing to what training uses is part of decoding. Of an archive that is opened for each
+  // sample, the rest is something else.
+  const bool is_rest = opens_archive(profile);
   code.decodes = is_marked ? (is_rest ? 1 : 2) * loading.decode_ns >= own_ns : is_image;
   if (code.decodes) {
     code.time_ns =

@@ -121,7 +121,7 @@ bool reads_samples_at_random(const analyze::Profile& profile) {
   const analyze::AccessCounts& counts = profile.data_reads.counts;
   const analyze::Loading& loading = profile.loading;
   return loading.samples > 0 && loading.reads < kReadsPerSampleMin * loading.samples &&
-         2 * counts.consecutive < counts.transitions;
+         2 * (counts.transitions - counts.consecutive) >= loading.samples;
 }
 
 }  // namespace
