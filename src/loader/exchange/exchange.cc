@@ -38,7 +38,10 @@ std::map<uint32_t, std::vector<Move>> by_peer(std::span<const Move> moves) {
 double Stats::overlapped_share() const {
   const std::chrono::nanoseconds worked = moving + preparing;
   if (worked.count() == 0) return 1;
-  return 1 - static_cast<double>(waited.count()) / static_cast<double>(worked.count());
+  // Waking up takes time too, so a wait for little work can be longer than the work.
+  const std::chrono::nanoseconds overlapped =
+      std::max(worked - waited, std::chrono::nanoseconds(0));
+  return static_cast<double>(overlapped.count()) / static_cast<double>(worked.count());
 }
 
 Exchange::Exchange(comm::Comm& comm, comm::Messages& messages, ShardStorage& storage,

@@ -50,7 +50,7 @@ struct Stats {
   std::chrono::nanoseconds waited{};     // in finish(), for the thread: not overlapped
   std::chrono::nanoseconds agreeing{};   // in finish(), for the other ranks and the commit
 
-  // The part of the work that was overlapped; 1 if there was no work.
+  // The part of the work that was overlapped, 0 to 1; 1 if there was no work.
   double overlapped_share() const;
 };
 

@@ -26,6 +26,16 @@ struct Case {
   double fraction;
 };
 
+TEST(ExchangeStats, ShareOfOverlappedWorkIsNeverBelowZero) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(Stats().overlapped_share(), 1);
+  EXPECT_EQ(
+      (Stats{.moving = milliseconds(3), .preparing = milliseconds(1), .waited = milliseconds(1)}
+           .overlapped_share()),
+      0.75);
+  EXPECT_EQ((Stats{.moving = milliseconds(1), .waited = milliseconds(2)}.overlapped_share()), 0);
+}
+
 class Exchanges : public testing::TestWithParam<Case> {};
 
 TEST_P(Exchanges, LeaveInEachStorageExactlyTheBytesOfTheOrder) {
