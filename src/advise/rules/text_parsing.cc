@@ -11,13 +11,16 @@
 namespace millrace::advise {
 namespace {
 
-// Text in another format, such as .gz or a database: known by the regions of parsers.
-bool parses_other(const analyze::Loading& loading) {
-  return loading.parse_ns > 0 && 2 * loading.parse_ns >= loading.other_ns;
+// Text in another format, such as .gz or a database: known by the regions of parsers. A header that
+// is parsed each time its file is opened is repeated-opens'.
+bool parses_other(const analyze::Profile& profile) {
+  const analyze::Loading& loading = profile.loading;
+  return loading.parse_ns > 0 && 2 * loading.parse_ns >= loading.other_ns &&
+         !opens_archive(profile);
 }
 
 const analyze::GroupStats* text_files(const analyze::Profile& profile, const DataFormat& format) {
-  if (format.format != Format::kText && !parses_other(profile.loading)) return nullptr;
+  if (format.format != Format::kText && !parses_other(profile)) return nullptr;
   for (const analyze::GroupStats& group : profile.extensions) {
     if (group.name == format.extension) return &group;
   }
