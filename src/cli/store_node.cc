@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <sstream>
 #include <thread>
 
 #include "base/foreground_command.h"
@@ -185,37 +187,60 @@ bool take_down(const store::StartedService& service) {
   return is_saved && is_kept;
 }
 
+// Lists what was lost with a node, as another one knows it. Returns whether there is anything.
+bool print_lost(store::Peers& peers, comm::Rank lost) {
+  const auto number = static_cast<uint32_t>(comm::index_of(lost));
+  for (uint32_t i = 0; i < peers.size(); ++i) {
+    const auto rank = static_cast<comm::Rank>(i);
+    if (rank == lost || peers.is_lost(rank)) continue;
+    const auto answer =
+        peers.ask(rank, wire::PeerKind::kNotDurable, std::as_bytes(std::span(&number, 1)));
+    if (!answer.ok()) continue;
+    if (answer->empty()) return false;
+    say(fmt::format("files of {} are not durable:", peers.name_of(lost)));
+    std::istringstream lines(*answer);
+    for (std::string line; std::getline(lines, line);) say("  " + printable(line));
+    return true;
+  }
+  return false;
+}
+
+// Waits for the end of a flush. Nothing if the node does not answer.
+std::optional<wire::FlushProgress> wait_for_flush(store::Peers& peers, comm::Rank rank) {
+  for (;;) {
+    const auto answer = peers.ask(rank, wire::PeerKind::kFlush, bytes_of("Q"));
+    if (!answer.ok()) say(answer.error().message());
+    if (!answer.ok() || answer->size() != 1) return std::nullopt;
+    const auto progress = static_cast<wire::FlushProgress>((*answer)[0]);
+    if (progress != wire::FlushProgress::kRunning) return progress;
+    std::this_thread::sleep_for(kFlushInterval);
+  }
+}
+
 // Waits until all that programs created on any node is durable. Returns whether it is. A node that
-// does not answer is lost, and has nobody to wait for.
-bool flush_peers(const fs::path& node) {
-  const auto peers = find_peers(node);
+// does not answer is lost, and has nobody to wait for: what others know of its files is listed.
+bool flush_peers(const fs::path& node, const std::string& table = {}) {
+  const auto peers = find_peers(node, table);
   if (!peers.ok() || *peers == nullptr) return true;
-  bool is_saved = true;
   for (uint32_t i = 0; i < (*peers)->size(); ++i) {
     const auto rank = static_cast<comm::Rank>(i);
     static_cast<void>((*peers)->ask(rank, wire::PeerKind::kFlush, bytes_of("B")));
   }
+  bool is_saved = true;
+  std::vector<comm::Rank> lost;
   for (uint32_t i = 0; i < (*peers)->size(); ++i) {
-    const auto rank = static_cast<comm::Rank>(i);
-    auto progress = static_cast<char>(wire::FlushProgress::kRunning);
-    while (progress == static_cast<char>(wire::FlushProgress::kRunning)) {
-      const auto answer = (*peers)->ask(rank, wire::PeerKind::kFlush, bytes_of("Q"));
-      if (!answer.ok()) say(answer.error().message());
-      if (!answer.ok() || answer->size() != 1) break;
-      progress = (*answer)[0];
-      if (progress == static_cast<char>(wire::FlushProgress::kRunning)) {
-        std::this_thread::sleep_for(kFlushInterval);
-      }
-    }
-    is_saved = is_saved && progress == static_cast<char>(wire::FlushProgress::kDurable);
+    const auto progress = wait_for_flush(**peers, static_cast<comm::Rank>(i));
+    if (!progress) lost.push_back(static_cast<comm::Rank>(i));
+    is_saved = is_saved && (!progress || *progress == wire::FlushProgress::kDurable);
   }
+  for (const comm::Rank rank : lost) is_saved = !print_lost(**peers, rank) && is_saved;
   return is_saved;
 }
 
 // The services of other nodes end with the launcher, which the keeper ends. They have said
 // themselves what was lost.
 bool take_down_group(const store::StartedService& keeper) {
-  const bool is_saved = flush_peers(keeper.node);
+  const bool is_saved = flush_peers(keeper.node, keeper.table);
   ::kill(keeper.pid, SIGTERM);
   ::waitpid(keeper.pid, nullptr, 0);
   return is_saved;

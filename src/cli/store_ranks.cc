@@ -46,6 +46,7 @@ std::vector<std::string> mpirun_words(const Arguments& arguments) {
                            "MILLRACE_STORE_PEER_DEADLINE_MS", "MILLRACE_COMM"}) {
     if (std::getenv(name) != nullptr) words.insert(words.end(), {"-x", name});
   }
+  words.insert(words.end(), {"-x", store::kGroupTableVariable});
   return words;
 }
 
@@ -92,7 +93,7 @@ Result<std::vector<std::string>> words_for_ranks(const Arguments& arguments,
 
 // Without our own client: the launcher and the services do not read through the store.
 std::vector<std::string> launcher_variables() {
-  std::vector<std::string> entries;
+  std::vector<std::string> entries = {fmt::format("{}=1", store::kGroupTableVariable)};
   for (const auto& [name, value] : launcher_environment()) {
     if (std::getenv(name.c_str()) == nullptr) entries.push_back(fmt::format("{}={}", name, value));
   }
@@ -162,11 +163,15 @@ Result<int> run_rank(store::ServiceProcessOptions options, const std::string& jo
     ::_exit(kExitFailure);
   };
   std::unique_ptr<comm::Comm> comm;
+  std::string table_lines;
   auto service = store::start_rank_service(
       std::move(options), [&](const std::string& place) -> Result<store::Membership> {
         ASSIGN_OR_RETURN(comm, comm::connect(connecting));
         if (place.empty()) return fail(Errc::kCancelled, "the service could not be started");
         ASSIGN_OR_RETURN(store::PeerTable table, store::exchange_places(*comm, place, job));
+        if (std::getenv(store::kGroupTableVariable) != nullptr) {
+          table_lines = store::kGroupTableBegin + store::table_text(table) + store::kGroupTableEnd;
+        }
         return store::Membership{.table = std::move(table), .own = comm->rank()};
       });
   if (comm == nullptr) return service.error();
@@ -180,7 +185,8 @@ Result<int> run_rank(store::ServiceProcessOptions options, const std::string& jo
     return kExitFailure;
   }
   if (comm->rank() == comm::kFirstRank) {
-    fmt::print("{}# {} on {} nodes\n", exports(service->node), store::kGroupReady, comm->size());
+    fmt::print("{}{}# {} on {} nodes\n", exports(service->node), table_lines, store::kGroupReady,
+               comm->size());
     std::fflush(stdout);
   }
   comm.reset();  // from now on the services find each other without MPI
@@ -192,11 +198,12 @@ Result<int> run_rank(store::ServiceProcessOptions options, const std::string& jo
   return kExitSuccess;  // otherwise mpirun would end the others
 }
 
-Result<std::unique_ptr<store::Peers>> find_peers(const fs::path& node) {
+Result<std::unique_ptr<store::Peers>> find_peers(const fs::path& node, const std::string& table) {
   const auto text = read_file(node / wire::kStorePeersFile);
-  if (!text.ok()) return std::unique_ptr<store::Peers>();
+  if (!text.ok() && table.empty()) return std::unique_ptr<store::Peers>();
   store::PeersOptions options;
-  ASSIGN_OR_RETURN(options.table, store::read_table(*text).within(printable(node.string())));
+  ASSIGN_OR_RETURN(options.table,
+                   store::read_table(text.ok() ? *text : table).within(printable(node.string())));
   options.deadline = std::min(store::peer_deadline(), kAskPatience);
   const std::string host = comm::own_name(comm::kFirstRank).host;
   const auto& places = options.table.places;

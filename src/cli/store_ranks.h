@@ -33,8 +33,10 @@ struct StoreVariables {
 };
 std::pair<std::string, std::string> forwarded_variables(const StoreVariables& variables);
 
-// The other services of the job that has this folder; null if there are none.
-Result<std::unique_ptr<store::Peers>> find_peers(const std::filesystem::path& node);
+// The services of the job that has this folder; null if there are none. A host that has none of
+// them, such as a login node, has no folder: there, `table` says where they are.
+Result<std::unique_ptr<store::Peers>> find_peers(const std::filesystem::path& node,
+                                                 const std::string& table = {});
 
 std::vector<Option> rank_options();
 

@@ -71,7 +71,7 @@ Result<ShownNode> shown_node(NodeStatus node) {
   shown.file_count = header.file_count;
   shown.content_bytes = header.content_bytes;
   ASSIGN_OR_RETURN(shown.written, store::list_written(node.path));
-  ASSIGN_OR_RETURN(shown.remote, store::list_remote(node.path));
+  ASSIGN_OR_RETURN(shown.remote, store::list_remote(node.path, shown.settings.save));
   shown.node = std::move(node);
   return shown;
 }

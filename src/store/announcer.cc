@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "store/remote_names.h"
 
 namespace millrace::store {
 namespace {
@@ -20,6 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 using wire::PeerNameChange;
+
+constexpr int kOpenPauseMs = 20;
+constexpr int kOpenTries = 10;
 
 }  // namespace
 
@@ -89,33 +93,40 @@ void Announcer::push(std::function<void()> work, bool is_call) {
 }
 
 void Announcer::add(const TreeChange& change) {
-  push([this, change] { announce(change); }, false);
+  push([this, change] { announce(change); });
 }
 
 void Announcer::add_saved(const std::string& path, const FileVersion& version) {
-  push(
-      [this, path, version] {
-        options_.tell(
-            {.change = PeerNameChange::kSaved, .path = path, .to = {}, .version = version});
-      },
-      false);
+  push([this, path, version] {
+    options_.tell({.change = PeerNameChange::kSaved, .path = path, .to = {}, .version = version});
+  });
 }
 
 void Announcer::add_gone(const std::string& path) {
-  push(
-      [this, path] {
-        if (!exists(path)) forget_and_tell(path);
-      },
-      false);
+  push([this, path] {
+    if (!exists(path)) forget_and_tell(path);
+  });
 }
 
 void Announcer::add_again(const std::string& path) {
-  push(
-      [this, path] {
-        told_.erase(path);
-        put(path);
-      },
-      false);
+  push([this, path] {
+    expected_removals_.erase(path);
+    expected_moves_.erase(path);
+    told_.erase(path);
+    put(path);
+  });
+}
+
+void Announcer::add_expected_removal(const std::string& path) {
+  push([this, path] { expected_removals_.insert(path); });
+}
+
+void Announcer::add_expected_move(const std::string& from, const std::string& to) {
+  push([this, from, to] { expected_moves_.insert_or_assign(from, to); });
+}
+
+void Announcer::add_replaced(const std::string& path) {
+  push([this, path] { forget(path); });
 }
 
 void Announcer::call(std::function<void()> function) { push(std::move(function), true); }
@@ -131,12 +142,13 @@ void Announcer::work() {
       }
     }
     if (item.work) {
+      if (item.is_call) put_open(/*is_last=*/false);
       item.work();
       continue;
     }
     pollfd events[] = {{.fd = options_.changes_fd, .events = POLLIN, .revents = 0},
                        {.fd = waker_.fd(), .events = POLLIN, .revents = 0}};
-    ::poll(events, 2, -1);
+    if (::poll(events, 2, open_.empty() ? -1 : kOpenPauseMs) == 0) put_open(/*is_last=*/true);
     eventfd_t count = 0;
     ::eventfd_read(waker_.fd(), &count);
     if (events[0].revents != 0) options_.take_changes();
@@ -149,7 +161,7 @@ void Announcer::announce(const TreeChange& change) {
       put(change.path);
       return;
     case TreeChange::Kind::kRemove:
-      remove(change.path);
+      remove(change.path, change.has_left);
       return;
     case TreeChange::Kind::kMove:
       move(change.path, change.to);
@@ -165,20 +177,43 @@ bool Announcer::exists(const std::string& path) const {
   return ::lstat((options_.tree / path).c_str(), &status) == 0;
 }
 
-// A file only. If it is open, its close will come; if it is gone, a later change says where.
+// A file or directory. If the file is gone, a later change says where.
 void Announcer::put(const std::string& path) {
   const auto file = File::open(options_.tree / path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat status{};
-  if (!file.ok() || ::fstat(file->fd(), &status) != 0 || !S_ISREG(status.st_mode)) return;
-  if (has_writers(*file)) return;
-  const Told now{.version = FileVersion::of(status), .mode = status.st_mode};
+  if (!file.ok() || ::fstat(file->fd(), &status) != 0) return;
+  const bool is_directory = S_ISDIR(status.st_mode);
+  if (!is_directory && !S_ISREG(status.st_mode)) return;
+  RemoteNames* const others = options_.others;
+  if (is_directory && others != nullptr && others->has_made(path)) return;
+  if (!is_directory && has_writers(*file)) {
+    open_.try_emplace(path, 0);
+    return;
+  }
+  open_.erase(path);
+  const Told now{.version = is_directory ? FileVersion() : FileVersion::of(status),
+                 .mode = status.st_mode};
   Told& before = told_[path];
   if (std::exchange(before, now) == now) return;
+  expected_removals_.erase(path);  // the others will have it again
+  if (!is_directory && others != nullptr) others->claim(path);
   options_.tell({.change = PeerNameChange::kPut,
                  .path = path,
                  .to = {},
                  .version = now.version,
                  .mode = now.mode});
+}
+
+// The kernel says that a file was closed a moment before it stops to count the writer. What is open
+// for longer has its close still to come.
+void Announcer::put_open(bool is_last) {
+  std::vector<std::string> paths;
+  for (auto at = open_.begin(); at != open_.end();) {
+    const bool is_over = is_last && ++at->second > kOpenTries;
+    if (!is_over) paths.push_back(at->first);
+    at = is_over ? open_.erase(at) : std::next(at);
+  }
+  for (const std::string& path : paths) put(path);
 }
 
 void Announcer::put_all_below(const std::string& directory) {
@@ -189,46 +224,95 @@ void Announcer::put_all_below(const std::string& directory) {
   }
 }
 
+// Returns what has a new name.
+std::map<std::string, Announcer::Told> Announcer::rename_told(const std::string& from,
+                                                              const std::string& to) {
+  std::map<std::string, Told> moved;
+  for (const auto& [path, told] : told_) {
+    if (is_at_or_below(path, from)) moved.emplace(to + path.substr(from.size()), told);
+  }
+  forget(from);
+  forget(to);
+  for (const auto& [path, told] : moved) told_.insert_or_assign(path, told);
+  return moved;
+}
+
+// With what the others do not know yet.
+void Announcer::put_moved(const std::string& path) {
+  put(path);
+  struct stat status{};
+  const bool exists = ::lstat((options_.tree / path).c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) put_all_below(path);
+}
+
 // The others rename what they know; the rest is new to them.
 void Announcer::move(const std::string& from, const std::string& to) {
+  const auto expected = expected_moves_.find(from);
+  if (expected != expected_moves_.end() && expected->second == to) {
+    expected_moves_.erase(expected);
+    rename_told(from, to);
+    put_moved(to);
+    return;
+  }
   struct stat status{};
   const bool exists = ::lstat((options_.tree / to).c_str(), &status) == 0;
-  if (exists && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+  const bool is_others = options_.others != nullptr && options_.others->take_moved(from, to);
+  if (exists && !is_others && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
     remove(from);
     remove(to);
     return;
   }
-  std::map<std::string, Told> moved;
-  for (auto at = told_.begin(); at != told_.end();) {
-    if (is_at_or_below(at->first, from)) {
-      moved.emplace(to + at->first.substr(from.size()), at->second);
-      at = told_.erase(at);
-    } else {
-      ++at;
+  const auto told = told_.find(from);
+  const FileVersion version =
+      is_others || told == told_.end() ? FileVersion() : told->second.version;
+  const std::map<std::string, Told> moved = rename_told(from, to);
+  if (!moved.empty() || is_others) {
+    const bool is_done = options_.tell(
+        {.change = PeerNameChange::kMoved, .path = from, .to = to, .version = version});
+    for (const auto& [path, old] : moved) {
+      if (!is_done) told_.erase(path);
     }
   }
-  for (auto& [path, told] : moved) told_.insert_or_assign(path, told);
-  if (!moved.empty()) {
-    options_.tell({.change = PeerNameChange::kMoved, .path = from, .to = to, .version = {}});
-  }
-  if (exists && S_ISDIR(status.st_mode)) {
-    put_all_below(to);
-  } else {
-    put(to);
-  }
+  put_moved(to);
 }
 
-// Names of other nodes disappear here, too: those are not our news.
-void Announcer::remove(const std::string& path) {
+// Whether a name is gone because of another node.
+bool Announcer::was_expected(const std::string& path) {
+  if (expected_removals_.erase(path) != 0) {
+    forget(path);
+    return true;
+  }
+  const auto moved = expected_moves_.find(path);
+  if (moved == expected_moves_.end()) return false;
+  rename_told(path, std::string(moved->second));
+  expected_moves_.erase(moved);
+  return true;
+}
+
+void Announcer::remove(const std::string& path, bool has_left) {
+  if (was_expected(path)) return;
+  if (has_left && options_.others != nullptr) options_.others->restore(path);
+  const auto others =
+      options_.others != nullptr ? options_.others->take_removed(path) : std::optional<NameNews>();
   const bool is_told = std::any_of(told_.begin(), told_.end(), [&](const auto& told) {
     return is_at_or_below(told.first, path);
   });
-  if (is_told) forget_and_tell(path);
+  if (is_told) {
+    forget_and_tell(path);
+  } else if (others) {
+    options_.tell(*others);
+  }
+}
+
+void Announcer::forget(const std::string& path) {
+  std::erase_if(told_, [&](const auto& told) { return is_at_or_below(told.first, path); });
 }
 
 void Announcer::forget_and_tell(const std::string& path) {
-  std::erase_if(told_, [&](const auto& told) { return is_at_or_below(told.first, path); });
-  options_.tell({.change = PeerNameChange::kRemoved, .path = path, .to = {}, .version = {}});
+  const auto told = told_.find(path);
+  const FileVersion version = told == told_.end() ? FileVersion() : told->second.version;
+  forget(path);
+  options_.tell({.change = PeerNameChange::kRemoved, .path = path, .to = {}, .version = version});
 }
 
 void Announcer::compare_all() {

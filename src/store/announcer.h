@@ -1,5 +1,6 @@
 // Announcer: tells the other nodes what programs of this node create, rename and remove below the
-// root, as soon as it happens: a file when its last writer has closed it.
+// root, as soon as it happens: a file when its last writer has closed it. Names that other nodes
+// created can be renamed and removed here, too, and they hear of it.
 //
 // One thread does it, in the order in which things are added, so a later state of a name never
 // overtakes an earlier one. It also waits for changes of the tree itself: saving files, which may
@@ -13,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,13 +27,15 @@
 
 namespace millrace::store {
 
+class RemoteNames;
+
 // What the other nodes hear about a name.
 struct NameNews {
   wire::PeerNameChange change = wire::PeerNameChange::kPut;
-  std::string path;  // relative to the root
-  std::string to;    // of kMoved
-  FileVersion version;
-  unsigned mode = 0;
+  std::string path;     // relative to the root
+  std::string to;       // of kMoved
+  FileVersion version;  // of a file; zero: any
+  unsigned mode = 0;    // with the kind, of kPut
 };
 
 // A PeerName and its paths.
@@ -46,7 +50,9 @@ struct AnnouncerOptions {
   int changes_fd = -1;                             // readable: take_changes() has something to do
   std::function<void()> take_changes;              // adds them
   std::function<std::vector<std::string>()> list;  // all that programs created
-  std::function<void(const NameNews& news)> tell;  // called by the thread of this object
+  // Called by the thread of this object. False: a node does not have what was renamed.
+  std::function<bool(const NameNews& news)> tell;
+  RemoteNames* others = nullptr;  // what other nodes created; null: nothing
 };
 
 class Announcer {
@@ -63,6 +69,12 @@ class Announcer {
   void add_saved(const std::string& path, const FileVersion& version);
   void add_gone(const std::string& path);   // from where it was saved
   void add_again(const std::string& path);  // another node does not know the latest file
+  // The tree will change because of another node, which has told everyone. Call them before it
+  // does; add_again takes them back.
+  void add_expected_removal(const std::string& path);
+  void add_expected_move(const std::string& from, const std::string& to);
+  void add_replaced(const std::string& path);  // by a name of another node
+  // After all that was added before.
   void call(std::function<void()> function);
 
  private:
@@ -72,15 +84,25 @@ class Announcer {
     bool operator==(const Told&) const = default;
   };
 
+  struct Item {
+    std::function<void()> work;
+    bool is_call = false;
+  };
+
   explicit Announcer(AnnouncerOptions options) : options_(std::move(options)) {}
 
-  void push(std::function<void()> work, bool is_call);
+  void push(std::function<void()> work, bool is_call = false);
   void work();
   void announce(const TreeChange& change);
   void put(const std::string& path);
   void put_all_below(const std::string& directory);
+  void put_open(bool is_last);
   void move(const std::string& from, const std::string& to);
-  void remove(const std::string& path);
+  std::map<std::string, Told> rename_told(const std::string& from, const std::string& to);
+  void remove(const std::string& path, bool has_left = false);
+  bool was_expected(const std::string& path);
+  void put_moved(const std::string& path);
+  void forget(const std::string& path);
   void forget_and_tell(const std::string& path);
   void compare_all();
   bool exists(const std::string& path) const;
@@ -88,12 +110,12 @@ class Announcer {
   const AnnouncerOptions options_;
   File waker_;  // an eventfd
   std::atomic<bool> is_stopping_ = false;
-  std::map<std::string, Told> told_;  // of the thread alone: what the others know
+  // Of the thread alone.
+  std::map<std::string, Told> told_;  // what the others know
+  std::map<std::string, int> open_;   // files that had writers, and how often that was seen
+  std::set<std::string> expected_removals_;
+  std::map<std::string, std::string> expected_moves_;
 
-  struct Item {
-    std::function<void()> work;
-    bool is_call = false;
-  };
   std::mutex mutex_;
   std::deque<Item> items_;  // guarded by mutex_
 

@@ -159,6 +159,17 @@ class PeerServices : public testing::Test {
     return reply.ok() ? reply->os_error : -1;
   }
 
+  // All nodes know afterwards what programs of this one did.
+  void share(Service& service) { ASSERT_EQ(ask(service, 0, wire::StoreRequestKind::kShare), 0); }
+
+  static std::vector<std::string> names_in(const fs::path& directory) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory)) {
+      names.push_back(entry.path().filename().string());
+    }
+    return names;
+  }
+
   static bool is_name(const Service& service, const std::string& name) {
     return fs::exists(fs::symlink_status(service.node() / "tree" / name));
   }
@@ -273,17 +284,84 @@ TEST_F(PeerServices, RenamingAndRemovingANewFileReachesAllNodes) {
   pack(2);
   start(2, 1);
   create(*services_[0], "new", "text");
+  share(*services_[0]);
   const wire::RemoteName name = remote(*services_[1], "new");
   ASSERT_EQ(ask(*services_[1], name.id, wire::StoreRequestKind::kFetch), 0);
   fs::create_directory(services_[0]->node() / "tree/d");
-  create(*services_[0], "d/first", "");  // from now on the directory is watched
-  static_cast<void>(remote(*services_[1], "d/first"));
+  share(*services_[0]);
+  EXPECT_TRUE(fs::is_directory(services_[1]->node() / "tree/d"));
   fs::rename(services_[0]->node() / "tree/new", services_[0]->node() / "tree/d/moved");
-  while (is_name(*services_[1], "new")) std::this_thread::yield();
+  share(*services_[0]);
+  EXPECT_FALSE(is_name(*services_[1], "new"));
   EXPECT_EQ(text_on(*services_[1], "d/moved"), "text");
   fs::remove(services_[0]->node() / "tree/d/moved");
-  while (is_name(*services_[1], "d/moved")) std::this_thread::yield();
+  share(*services_[0]);
+  EXPECT_FALSE(is_name(*services_[1], "d/moved"));
+  EXPECT_TRUE(is_name(*services_[1], "d"));
   EXPECT_EQ(ask(*services_[1], name.id, wire::StoreRequestKind::kFetch), ESTALE);
+  fs::remove(services_[0]->node() / "tree/d");
+  share(*services_[0]);
+  EXPECT_FALSE(is_name(*services_[1], "d"));
+  EXPECT_TRUE(lines_.empty()) << lines_[0];
+}
+
+TEST_F(PeerServices, AnyNodeRenamesAndRemovesWhatAnotherOneCreated) {
+  pack(2);
+  start(3, 1);
+  const auto tree = [&](uint32_t i) { return services_[i]->node() / "tree"; };
+  create(*services_[0], "a", "of node1");
+  create(*services_[0], "b", "too");
+  fs::create_directory(tree(0) / "d");
+  share(*services_[0]);
+  fs::rename(tree(1) / "a", tree(1) / "d/c");
+  fs::remove(tree(1) / "b");
+  share(*services_[1]);
+  EXPECT_EQ(text_on(*services_[0], "d/c"), "of node1");
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_FALSE(is_name(*services_[i], "a")) << i;
+    EXPECT_FALSE(is_name(*services_[i], "b")) << i;
+  }
+  const wire::RemoteName name = remote(*services_[2], "d/c");
+  EXPECT_EQ(name.rank, 0u);
+  ASSERT_EQ(ask(*services_[2], name.id, wire::StoreRequestKind::kFetch), 0);
+  EXPECT_EQ(text_on(*services_[2], "d/c"), "of node1");
+  // A directory with files of several nodes.
+  std::ofstream(tree(2) / "d/own") << "of node3";
+  share(*services_[2]);
+  fs::rename(tree(1) / "d", tree(1) / "e");
+  share(*services_[1]);
+  EXPECT_EQ(text_on(*services_[0], "e/c"), "of node1");
+  EXPECT_EQ(text_on(*services_[2], "e/own"), "of node3");
+  const wire::RemoteName own = remote(*services_[0], "e/own");
+  EXPECT_EQ(own.rank, 2u);
+  ASSERT_EQ(ask(*services_[0], own.id, wire::StoreRequestKind::kFetch), 0);
+  EXPECT_EQ(text_on(*services_[0], "e/own"), "of node3");
+  fs::remove_all(tree(1) / "e");
+  share(*services_[1]);
+  fs::create_directory(tree(1) / "e");  // no node removes it late
+  share(*services_[1]);
+  for (uint32_t i = 0; i < 3; ++i) share(*services_[i]);
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_FALSE(is_name(*services_[i], "d")) << i;
+    EXPECT_THAT(names_in(tree(i) / "e"), testing::IsEmpty()) << i;
+  }
+  EXPECT_TRUE(lines_.empty()) << lines_[0];
+}
+
+TEST_F(PeerServices, AFileThatWasReplacedMeanwhileIsNotRemoved) {
+  pack(2);
+  start(2, 1);
+  create(*services_[0], "same", "first");
+  share(*services_[0]);
+  // The second file is not known there yet, because its writer has not closed it.
+  std::ofstream writer(services_[0]->node() / "tree/same");
+  writer << "the second one" << std::flush;
+  fs::remove(services_[1]->node() / "tree/same");
+  share(*services_[1]);
+  writer.close();
+  share(*services_[0]);
+  EXPECT_EQ(text_on(*services_[0], "same"), "the second one");
+  EXPECT_EQ(remote(*services_[1], "same").size_bytes, 14u);
 }
 
 TEST_F(PeerServices, OfTwoFilesWithOneNameTheLaterOneCountsEverywhere) {

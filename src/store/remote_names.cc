@@ -30,6 +30,8 @@ using wire::PeerReadName;
 constexpr uint64_t kNamePieceBytes = 1 << 20;
 static_assert(kNamePieceBytes <= wire::kPeerMessageBytes / 2);
 constexpr int kFetchTries = 4;  // of a file that changes
+constexpr int kNewsTries = 10;  // of a file that was renamed or removed there
+constexpr std::chrono::milliseconds kNewsPatience{100};
 constexpr std::chrono::seconds kRetiredPatience{60};
 
 uint64_t whole_pages(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
@@ -116,16 +118,17 @@ Status RemoteNames::note(Rank from, const NameNews& news) {
   }
   const std::lock_guard lock(mutex_);
   remove_retired();
+  changed_.notify_all();
   switch (news.change) {
     case PeerNameChange::kPut:
-      return note_put(from, news);
+      return S_ISDIR(news.mode) ? note_directory(news) : note_put(from, news);
     case PeerNameChange::kSaved:
       return note_saved(from, news);
     case PeerNameChange::kRemoved:
-      note_removed(from, news.path);
+      note_removed(from, news);
       return {};
     case PeerNameChange::kMoved:
-      return note_moved(from, news.path, news.to);
+      return note_moved(news);
   }
   return {};
 }
@@ -133,19 +136,20 @@ Status RemoteNames::note(Rank from, const NameNews& news) {
 // Whether what has the name here counts, and not that of the other node.
 bool RemoteNames::is_newer_here(Rank from, const NameNews& news) {
   const auto theirs = std::tuple(news.version.mtime_ns, from);
-  const auto known = names_.find(news.path);
-  if (known != names_.end() && known->second.rank != from) {
-    return std::tuple(known->second.version.mtime_ns, known->second.rank) > theirs;
-  }
   struct stat status{};
-  if (::lstat(in_tree(news.path).c_str(), &status) != 0) return false;
-  if (S_ISLNK(status.st_mode)) return !is_shown(in_tree(news.path));
-  if (!S_ISREG(status.st_mode)) return true;
-  report(fmt::format("{} was created on several nodes; that of the last one counts",
-                     printable(news.path)));
-  const auto own = File::open(in_tree(news.path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  return (own.ok() && has_writers(*own)) ||
-         std::tuple(FileVersion::of(status).mtime_ns, peers_.own()) > theirs;
+  const bool exists = ::lstat(in_tree(news.path).c_str(), &status) == 0;
+  if (exists && S_ISLNK(status.st_mode) && !is_shown(in_tree(news.path))) return true;
+  if (exists && S_ISREG(status.st_mode)) {
+    report(fmt::format("{} was created on several nodes; that of the last one counts",
+                       printable(news.path)));
+    const auto own = File::open(in_tree(news.path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    return (own.ok() && has_writers(*own)) ||
+           std::tuple(FileVersion::of(status).mtime_ns, peers_.own()) > theirs;
+  }
+  if (exists && !S_ISLNK(status.st_mode)) return true;
+  const auto known = names_.find(news.path);
+  return known != names_.end() && known->second.rank != from &&
+         std::tuple(known->second.version.mtime_ns, known->second.rank) > theirs;
 }
 
 Status RemoteNames::note_put(Rank from, const NameNews& news) {
@@ -154,6 +158,7 @@ Status RemoteNames::note_put(Rank from, const NameNews& news) {
     return {};
   }
   RETURN_IF_ERROR(make_parents(news.path));
+  options_.replace(news.path);
   const Name name{
       .rank = from, .id = ++last_id_, .version = news.version, .mode = news.mode & 07777};
   RETURN_IF_ERROR(link_remote(news.path, name));
@@ -164,13 +169,14 @@ Status RemoteNames::note_put(Rank from, const NameNews& news) {
   return {};
 }
 
-// A copy that is here stays. What is unknown is a symbolic link, or a file that was open.
+// What is unknown is a symbolic link, or a file that was open.
 Status RemoteNames::note_saved(Rank from, const NameNews& news) {
   if (options_.save.empty()) return {};
   const auto known = names_.find(news.path);
   if (known == names_.end()) {
     if (is_newer_here(from, news)) return {};
     RETURN_IF_ERROR(make_parents(news.path));
+    options_.replace(news.path);
     Name name{.rank = from, .id = ++last_id_, .version = news.version};
     RETURN_IF_ERROR(link_saved(news.path, name));
     paths_[name.id] = news.path;
@@ -179,50 +185,184 @@ Status RemoteNames::note_saved(Rank from, const NameNews& news) {
   }
   Name& name = known->second;
   const bool is_this = name.rank == from && has_same_bytes(name.version, news.version);
-  return is_this && name.bytes == Bytes::kThere ? link_saved(news.path, name) : Status();
+  name.is_durable = name.is_durable || is_this;
+  return {};
 }
 
-void RemoteNames::note_removed(Rank from, const std::string& path) {
+Status RemoteNames::note_directory(const NameNews& news) {
+  struct stat status{};
+  if (::lstat(in_tree(news.path).c_str(), &status) == 0) return {};
+  RETURN_IF_ERROR(make_parents(news.path + '/'));
+  ::chmod(in_tree(news.path).c_str(), news.mode & 07777);
+  return {};
+}
+
+void RemoteNames::note_removed(Rank from, const NameNews& news) {
+  struct stat status{};
+  const bool exists = ::lstat(in_tree(news.path).c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) {
+    remove_directory(from, news.path);
+    return;
+  }
+  if (exists && S_ISREG(status.st_mode)) {
+    remove_file(news.path, FileVersion::of(status), news);
+    return;
+  }
+  const auto known = names_.find(news.path);
+  if (known == names_.end()) return;
+  const Name& name = known->second;
+  if (name.rank == from || has_same_bytes(name.version, news.version)) drop(known);
+}
+
+// It is a file of this node. If it is another one than the other node means, it stays.
+void RemoteNames::remove_file(const std::string& path, const FileVersion& here,
+                              const NameNews& news) {
+  if (!has_same_bytes(here, news.version)) {
+    options_.tell_again(path);
+    return;
+  }
+  options_.expect_removal(path);
+  if (::unlink(in_tree(path).c_str()) != 0) options_.tell_again(path);
+}
+
+// With what the other node has moved out of the tree. What cannot be removed is there again for
+// all.
+void RemoteNames::remove_directory(Rank from, const std::string& path) {
   for (auto at = names_.begin(); at != names_.end();) {
     const auto name = at++;
     if (name->second.rank == from && is_at_or_below(name->first, path)) drop(name);
   }
+  std::vector<std::string> below;
+  for (const std::string& made : made_directories_) {
+    if (made != path && is_at_or_below(made, path)) below.push_back(made);
+  }
+  for (auto made = below.rbegin(); made != below.rend(); ++made) {
+    if (::rmdir(in_tree(*made).c_str()) == 0) made_directories_.erase(*made);
+  }
+  options_.expect_removal(path);
+  if (::rmdir(in_tree(path).c_str()) == 0) {
+    made_directories_.erase(path);
+  } else {
+    options_.tell_again(path);
+  }
 }
 
-Status RemoteNames::note_moved(Rank from, const std::string& path, const std::string& to) {
-  std::vector<std::string> moved;
-  for (const auto& [name_path, name] : names_) {
-    if (name.rank == from && is_at_or_below(name_path, path)) moved.push_back(name_path);
+// As on a shared file system: whoever created it, and whatever had the new name. The version is
+// that of a file of the other node; another file of this name stays.
+Status RemoteNames::note_moved(const NameNews& news) {
+  struct stat status{};
+  const bool exists = ::lstat(in_tree(news.path).c_str(), &status) == 0;
+  const bool is_another = exists && S_ISREG(status.st_mode) && news.version != FileVersion() &&
+                          !has_same_bytes(FileVersion::of(status), news.version);
+  if (!exists || is_another) {
+    return fail(Errc::kNotFound, "{} is not on this node", printable(news.path));
   }
-  for (const std::string& old_path : moved) {
-    const std::string new_path = to + old_path.substr(path.size());
-    Name name = names_.at(old_path);
-    const NameNews news{.change = PeerNameChange::kPut,
-                        .path = new_path,
-                        .to = {},
-                        .version = name.version,
-                        .mode = name.mode};
-    if (is_newer_here(from, news)) {
-      drop(names_.find(old_path));
-      options_.tell_again(new_path);
-      continue;
-    }
-    RETURN_IF_ERROR(make_parents(new_path));
-    if (name.bytes == Bytes::kSaved) {  // it is saved under the old name
-      name.bytes = Bytes::kThere;
-      RETURN_IF_ERROR(link_remote(new_path, name));
-      ::unlink(in_tree(old_path).c_str());
-    } else if (::rename(in_tree(old_path).c_str(), in_tree(new_path).c_str()) != 0) {
-      return fail_os(errno, "cannot rename it").within(printable(in_tree(old_path).string()));
-    }
-    const auto replaced = names_.find(new_path);
-    if (replaced != names_.end()) retire(replaced->second);
-    names_.erase(old_path);
-    names_.insert_or_assign(new_path, name);
-    paths_[name.id] = new_path;
-    remove_parents(old_path);
+  RETURN_IF_ERROR(make_parents(news.to));
+  options_.expect_move(news.path, news.to);
+  if (::rename(in_tree(news.path).c_str(), in_tree(news.to).c_str()) != 0) {
+    Error error = fail_os(errno, "cannot rename it").within(printable(in_tree(news.path).string()));
+    report(error.message());
+    options_.tell_again(news.path);
+    return error;
   }
+  move_names(news.path, news.to);
   return {};
+}
+
+void RemoteNames::move_names(const std::string& from, const std::string& to) {
+  if (const auto replaced = names_.find(to); replaced != names_.end()) {
+    retire(replaced->second);
+    names_.erase(replaced);
+  }
+  Names moved;
+  for (auto at = names_.begin(); at != names_.end();) {
+    const auto name = at++;
+    if (is_at_or_below(name->first, from)) moved.insert(names_.extract(name));
+  }
+  for (auto& [old_path, name] : moved) {
+    const std::string path = to + old_path.substr(from.size());
+    if (name.bytes == Bytes::kSaved) {  // under the old name
+      name.bytes = Bytes::kThere;
+      name.is_durable = false;
+      const Status status = link_remote(path, name);
+      if (!status.ok()) report(status.error().message());
+    }
+    paths_[name.id] = path;
+    names_.insert_or_assign(path, name);
+  }
+  std::vector<std::string> directories;
+  for (const std::string& made : made_directories_) {
+    if (is_at_or_below(made, from)) directories.push_back(made);
+  }
+  for (const std::string& made : directories) {
+    made_directories_.erase(made);
+    made_directories_.insert(to + made.substr(from.size()));
+  }
+}
+
+std::optional<NameNews> RemoteNames::take_removed(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  struct stat status{};
+  if (::lstat(in_tree(path).c_str(), &status) == 0) return std::nullopt;  // it is there again
+  NameNews news{.change = PeerNameChange::kRemoved, .path = path, .to = {}, .version = {}};
+  if (const auto known = names_.find(path); known != names_.end()) {
+    news.version = known->second.version;
+    retire(known->second);
+    names_.erase(known);
+    return news;
+  }
+  if (made_directories_.erase(path) == 0) return std::nullopt;
+  return news;
+}
+
+bool RemoteNames::take_moved(const std::string& from, const std::string& to) {
+  const std::lock_guard lock(mutex_);
+  struct stat status{};
+  if (::lstat(in_tree(from).c_str(), &status) == 0) return false;  // it is there again
+  const auto is_moved = [&](const std::string& path) { return is_at_or_below(path, from); };
+  const bool has_any = std::any_of(names_.begin(), names_.end(),
+                                   [&](const auto& name) { return is_moved(name.first); }) ||
+                       std::any_of(made_directories_.begin(), made_directories_.end(), is_moved);
+  if (has_any) move_names(from, to);
+  return has_any;
+}
+
+void RemoteNames::restore(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const auto known = names_.find(path);
+  struct stat status{};
+  if (known == names_.end() || ::lstat(in_tree(path).c_str(), &status) == 0) return;
+  if (known->second.bytes == Bytes::kFetched) {
+    static_cast<void>(link(path, shown_target(in_fetched(known->second.id))));
+  } else {
+    known->second.bytes = Bytes::kThere;
+    static_cast<void>(link_remote(path, known->second));
+  }
+}
+
+void RemoteNames::claim(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  const auto known = names_.find(path);
+  if (known == names_.end() || is_shown(in_tree(path))) return;
+  retire(known->second);
+  names_.erase(known);
+}
+
+std::vector<RemoteFile> RemoteNames::list_not_durable(Rank rank) {
+  const std::lock_guard lock(mutex_);
+  std::vector<RemoteFile> files;
+  for (const auto& [path, name] : names_) {
+    if (name.rank != rank || name.is_durable || is_saved(path, name)) continue;
+    files.push_back({.path = path,
+                     .rank = static_cast<uint32_t>(comm::index_of(rank)),
+                     .size_bytes = name.version.size_bytes});
+  }
+  return files;
+}
+
+bool RemoteNames::has_made(const std::string& directory) {
+  const std::lock_guard lock(mutex_);
+  return made_directories_.contains(directory);
 }
 
 Status RemoteNames::make_parents(const std::string& path) {
@@ -241,21 +381,12 @@ Status RemoteNames::make_parents(const std::string& path) {
     const std::string parent = path.substr(0, slash);
     if (::mkdir(in_tree(parent).c_str(), 0755) == 0) {
       made_directories_.insert(parent);
+      if (options_.watch_made) options_.watch_made(parent);
     } else if (errno != EEXIST) {
       return fail_os(errno, "cannot create it").within(printable(in_tree(parent).string()));
     }
   }
   return {};
-}
-
-// Those that we have made, and that are empty.
-void RemoteNames::remove_parents(const std::string& path) {
-  std::string parent = path;
-  for (size_t slash = parent.rfind('/'); slash != std::string::npos; slash = parent.rfind('/')) {
-    parent.resize(slash);
-    if (!made_directories_.contains(parent) || ::rmdir(in_tree(parent).c_str()) != 0) return;
-    made_directories_.erase(parent);
-  }
 }
 
 Status RemoteNames::link(const std::string& path, const std::string& target) {
@@ -290,15 +421,22 @@ Status RemoteNames::link_saved(const std::string& path, Name& name) {
   RETURN_IF_ERROR(link(path, shown_target(options_.save / path)));
   ::unlink(in_fetched(name.id).c_str());
   name.bytes = Bytes::kSaved;
+  name.is_durable = true;
   return {};
 }
 
+// This version. Its node may have had no time to say so.
+bool RemoteNames::is_saved(const std::string& path, const Name& name) const {
+  struct stat status{};
+  return !options_.save.empty() && ::stat((options_.save / path).c_str(), &status) == 0 &&
+         has_same_bytes(FileVersion::of(status), name.version);
+}
+
 void RemoteNames::drop(Names::iterator name) {
-  const std::string path = name->first;
-  if (is_shown(in_tree(path))) ::unlink(in_tree(path).c_str());
+  const fs::path place = in_tree(name->first);
   retire(name->second);
   names_.erase(name);
-  remove_parents(path);
+  if (is_shown(place)) ::unlink(place.c_str());
 }
 
 // A client may have read the link a moment ago.
@@ -343,17 +481,38 @@ void RemoteNames::fetch(uint64_t id, FetchCallback done) {
 }
 
 int RemoteNames::fetch_first(uint64_t id) {
-  std::string path;
-  Name name;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto known = paths_.find(id);
-    if (known == paths_.end()) return ESTALE;
-    path = known->second;
-    name = names_.at(path);
+  for (int tries = 0;; ++tries) {
+    std::string path;
+    Name name;
+    if (!find_to_fetch(id, path, name)) {
+      if (tries > 0) ::unlink(in_fetched(id).c_str());
+      return ESTALE;
+    }
     if (name.bytes != Bytes::kThere) return 0;
+    const Result<uint64_t> fetched = fetch_bytes(path, name);
+    // It was renamed or removed a moment ago, and one of the nodes does not know it yet.
+    const bool is_gone = !fetched.ok() && fetched.error().code() == Errc::kNotFound;
+    if (!is_gone || tries == kNewsTries) return finish_fetch(path, id, fetched);
+    wait_for_news(id, path);
   }
-  return finish_fetch(path, id, fetch_bytes(path, name));
+}
+
+// False if the name has changed.
+bool RemoteNames::find_to_fetch(uint64_t id, std::string& path, Name& name) {
+  const std::lock_guard lock(mutex_);
+  const auto known = paths_.find(id);
+  if (known == paths_.end()) return false;
+  path = known->second;
+  name = names_.at(path);
+  return true;
+}
+
+void RemoteNames::wait_for_news(uint64_t id, const std::string& path) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kNewsPatience, [&] {
+    const auto known = paths_.find(id);
+    return known == paths_.end() || known->second != path;
+  });
 }
 
 // The name may have changed meanwhile.
@@ -378,12 +537,7 @@ int RemoteNames::finish_fetch(const std::string& path, uint64_t id,
   }
   Name& name = names_.at(path);
   if (fetched.ok()) return EIO;
-  // The other node may have saved it, and could not say so.
-  struct stat saved{};
-  if (!options_.save.empty() && ::stat((options_.save / path).c_str(), &saved) == 0 &&
-      has_same_bytes(FileVersion::of(saved), name.version)) {
-    return link_saved(path, name).ok() ? 0 : EIO;
-  }
+  if (is_saved(path, name)) return link_saved(path, name).ok() ? 0 : EIO;
   report(fmt::format("{}: its {} are only on {} and cannot be fetched: {}", printable(path),
                      format_bytes(name.version.size_bytes), peers_.name_of(name.rank),
                      fetched.error().message()));
@@ -447,11 +601,12 @@ Result<PeerAnswer> answer_read_name(const fs::path& tree, const Catalogue& catal
     return fail(Errc::kInvalidArgument, "'{}' is not a name that a program can create",
                 printable(path));
   }
-  ASSIGN_OR_RETURN(const File file, File::open(tree / path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
+  const auto opened = File::open(tree / path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat status{};
-  if (::fstat(file.fd(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return fail(Errc::kNotFound, "{} is not a file", printable(path));
+  if (!opened.ok() || ::fstat(opened->fd(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return fail(Errc::kNotFound, "{} is not a file of this node", printable(path));
   }
+  const File& file = *opened;
   const auto size_bytes = static_cast<uint64_t>(status.st_size);
   const uint64_t at = std::min(asked.offset_bytes, size_bytes);
   const auto bytes = std::make_shared<std::vector<std::byte>>(

@@ -2,19 +2,25 @@
 //
 // A name appears in the tree when the other node says so: as a link (wire/store_name.h) without
 // bytes. When a client asks, the bytes are fetched from that node in pieces, each compared with its
-// checksum, into a copy in the node's directory. Once the file is durable, the link leads to where
-// it was saved, unless there is a copy. Rename and removal there happen here, too.
+// checksum, into a copy in the node's directory. If they cannot be had there, but the file is
+// durable, the link leads to where it was saved. Links lead there from the start only if the name
+// was not known before: the inode of a file that someone has looked at must not change.
+//
+// Renaming and removing is repeated on all nodes, whoever created the name. Whoever holds the only
+// bytes then saves them under the new name, or removes them where they were saved.
 //
 // If several nodes create one name, the file with the latest time counts, and that of the higher
 // rank if the times are equal: all nodes decide alike. Thread-safe.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <deque>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -35,6 +41,12 @@ struct RemoteNamesOptions {
   std::function<void(uint32_t entry)> watch;
   // The file of this node counts; another one does not know.
   std::function<void(const std::string& path)> tell_again;
+  // Names will appear in a directory that was made for another node.
+  std::function<void(const std::string& directory)> watch_made;
+  // The tree will change because of another node, which is no news. tell_again takes it back.
+  std::function<void(const std::string& path)> replace;  // by a link
+  std::function<void(const std::string& path)> expect_removal;
+  std::function<void(const std::string& from, const std::string& to)> expect_move;
   std::function<bool(uint64_t bytes)> reserve;  // takes them from the node's capacity
   std::function<void(uint64_t bytes)> release;
   std::function<void(const std::string& line)> log;  // called by any thread
@@ -52,6 +64,20 @@ class RemoteNames {
   // What happened on another node.
   Status note(Rank from, const NameNews& news);
 
+  // What programs of this node did to names of other nodes, as the tree shows now. What the others
+  // must hear about it; nothing if it was not a name of another node.
+  std::optional<NameNews> take_removed(const std::string& path);
+  bool take_moved(const std::string& from, const std::string& to);
+  // A program of this node has renamed it to where nobody watches: it must not be lost.
+  void restore(const std::string& path);
+  // A program of this node has replaced the file.
+  void claim(const std::string& path);
+  // Whether a directory is here because another node has it.
+  bool has_made(const std::string& directory);
+
+  // Files of a node that are not durable, by path.
+  std::vector<RemoteFile> list_not_durable(Rank rank);
+
   // Gets the bytes of a name and calls `done`. If another thread is getting them already, returns
   // at once, and that thread will call `done`.
   void fetch(uint64_t id, FetchCallback done);
@@ -64,6 +90,7 @@ class RemoteNames {
     FileVersion version;  // the inode is not known
     unsigned mode = 0;
     Bytes bytes = Bytes::kThere;
+    bool is_durable = false;
   };
   struct Retired {
     std::filesystem::path file;
@@ -76,19 +103,25 @@ class RemoteNames {
   std::filesystem::path in_fetched(uint64_t id) const;
   Status note_put(Rank from, const NameNews& news);
   Status note_saved(Rank from, const NameNews& news);
-  void note_removed(Rank from, const std::string& path);
-  Status note_moved(Rank from, const std::string& path, const std::string& to);
+  Status note_directory(const NameNews& news);
+  void note_removed(Rank from, const NameNews& news);
+  Status note_moved(const NameNews& news);
+  void remove_file(const std::string& path, const FileVersion& here, const NameNews& news);
+  void remove_directory(Rank from, const std::string& path);
+  void move_names(const std::string& from, const std::string& to);
   bool is_newer_here(Rank from, const NameNews& news);
   Status make_parents(const std::string& path);
-  void remove_parents(const std::string& path);
   Status link(const std::string& path, const std::string& target);
   Status link_remote(const std::string& path, const Name& name);
   Status reserve_copy(const Name& name) const;
   Status link_saved(const std::string& path, Name& name);
+  bool is_saved(const std::string& path, const Name& name) const;
   void drop(Names::iterator name);
   void retire(const Name& name);
   void remove_retired();
   int fetch_first(uint64_t id);
+  bool find_to_fetch(uint64_t id, std::string& path, Name& name);
+  void wait_for_news(uint64_t id, const std::string& path);
   int finish_fetch(const std::string& path, uint64_t id, const Result<uint64_t>& fetched);
   Result<uint64_t> fetch_bytes(const std::string& path, const Name& name);
   Status fetch_version(const std::string& path, const Name& name, uint64_t& size_bytes);
@@ -103,6 +136,7 @@ class RemoteNames {
   std::unordered_map<uint64_t, std::string> paths_;  // by id
   uint64_t last_id_ = 0;
   uint64_t link_count_ = 0;
+  std::condition_variable changed_;  // a name
   std::set<std::string> made_directories_;
   std::deque<Retired> retired_;  // copies that a client may be about to open
   std::unordered_map<uint64_t, std::vector<FetchCallback>> in_fetching_;  // who waits besides

@@ -15,6 +15,7 @@
 #include <cstring>
 
 #include "base/atomic_file.h"
+#include "base/bytes.h"
 #include "base/cpus.h"
 #include "base/directory.h"
 #include "base/fields.h"
@@ -92,7 +93,8 @@ int receive(int fd, StoreRequest& request) {
                          request.kind == wire::StoreRequestKind::kFlush ||
                          request.kind == wire::StoreRequestKind::kPlace ||
                          request.kind == wire::StoreRequestKind::kFollow ||
-                         request.kind == wire::StoreRequestKind::kFetch);
+                         request.kind == wire::StoreRequestKind::kFetch ||
+                         request.kind == wire::StoreRequestKind::kShare);
   return is_known ? 1 : -1;
 }
 
@@ -163,17 +165,30 @@ Status Service::start_written() {
                          .save = options_.save,
                          .log = [this](const std::string& line) { report(line); }};
   if (peers_ != nullptr) {
-    options.tell = [this](const NameNews& news) { tell_peers(news); };
+    options.tell = [this](const NameNews& news) { return tell_peers(news); };
     remote_ = std::make_unique<RemoteNames>(
         catalogue(), *peers_,
         RemoteNamesOptions{
             .node = node(),
             .save = options_.save,
             .watch = [this](uint32_t entry) { written_->watch(entry); },
-            .tell_again = [this](const std::string& path) { written_->tell_again(path); },
+            .tell_again =
+                [this](const std::string& path) { written_->announcer()->add_again(path); },
+            .watch_made = [this](const std::string& directory) { written_->watch_made(directory); },
+            .replace =
+                [this](const std::string& path) { written_->announcer()->add_replaced(path); },
+            .expect_removal =
+                [this](const std::string& path) {
+                  written_->announcer()->add_expected_removal(path);
+                },
+            .expect_move =
+                [this](const std::string& from, const std::string& to) {
+                  written_->announcer()->add_expected_move(from, to);
+                },
             .reserve = [this](uint64_t bytes) { return tree_->reserve(bytes); },
             .release = [this](uint64_t bytes) { tree_->release(bytes); },
             .log = [this](const std::string& line) { report(line); }});
+    options.others = remote_.get();
   }
   ASSIGN_OR_RETURN(written_, Written::start(catalogue(), std::move(options)));
   return {};
@@ -285,6 +300,8 @@ void Service::open_peers(PeersOptions peers) {
   peers_->serve(wire::PeerKind::kReadName, [this](Rank, ByteView question) {
     return answer_read_name(node() / wire::kStoreTreeDirectory, catalogue(), question);
   });
+  peers_->serve(wire::PeerKind::kNotDurable,
+                [this](Rank, ByteView question) { return answer_not_durable(question); });
   peers_->serve(wire::PeerKind::kFlush,
                 [this](Rank, ByteView question) { return answer_flush(question); });
   for (uint32_t i = 0; i < placement_->replica_count(); ++i) {
@@ -371,6 +388,7 @@ Status Service::publish_state() {
   RETURN_IF_ERROR(set_path(state.root, options_.root));
   RETURN_IF_ERROR(set_path(state.origin, options_.origin));
   if (options_.is_fast) state.flags |= wire::kStoreFast;
+  if (peers_ != nullptr) state.flags |= wire::kStoreShared;
   return folder_.publish(state);
 }
 
@@ -403,10 +421,12 @@ Status Service::start_threads() {
 
 Service::~Service() { finish(); }
 
-// A peer that does not hear it is lost, which is logged.
-void Service::tell_peers(const NameNews& news) {
-  if (is_ending_) return;
-  static_cast<void>(peers_->tell_all(wire::PeerKind::kName, bytes_of(name_question(news))));
+// A peer that does not hear it is lost, which is logged. False: a peer does not have the name.
+bool Service::tell_peers(const NameNews& news) {
+  if (is_ending_) return true;
+  const auto failed = peers_->tell_all(wire::PeerKind::kName, bytes_of(name_question(news)));
+  return std::none_of(failed.begin(), failed.end(),
+                      [](const auto& one) { return one.second.code() == Errc::kNotFound; });
 }
 
 Result<PeerAnswer> Service::note_name(Rank from, ByteView question) {
@@ -432,6 +452,20 @@ Result<PeerAnswer> Service::answer_flush(ByteView question) {
     });
   }
   return PeerAnswer{.bytes = std::string(1, static_cast<char>(flush_)), .view = {}};
+}
+
+Result<PeerAnswer> Service::answer_not_durable(ByteView question) {
+  ByteReader reader(question);
+  ASSIGN_OR_RETURN(const auto rank, reader.read<uint32_t>());
+  const std::lock_guard lock(peers_mutex_);
+  PeerAnswer answer;
+  if (written_ == nullptr) return answer;
+  uint32_t shown = 0;
+  for (const RemoteFile& file : remote_->list_not_durable(static_cast<Rank>(rank))) {
+    if (++shown > wire::kNotDurableShown) break;
+    answer.bytes += fmt::format("{}, {}\n", printable(file.path), format_bytes(file.size_bytes));
+  }
+  return answer;
 }
 
 bool Service::finish() {
@@ -559,6 +593,9 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
       return;
     case wire::StoreRequestKind::kFollow:
       answer(follow_error);
+      return;
+    case wire::StoreRequestKind::kShare:
+      written_->share([answer] { answer(0); });
       return;
   }
 }

@@ -129,9 +129,10 @@ class Service {
   void note_refusal();
   bool save_written();
   Status start_written();
-  void tell_peers(const NameNews& news);
+  bool tell_peers(const NameNews& news);
   Result<PeerAnswer> note_name(Rank from, ByteView question);
   Result<PeerAnswer> answer_flush(ByteView question);
+  Result<PeerAnswer> answer_not_durable(ByteView question);
 
   ServiceOptions options_;
   PackReader reader_;

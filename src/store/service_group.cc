@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 
 namespace millrace::store {
 namespace {
@@ -53,9 +54,17 @@ Result<Launched> launch_ranks(const ServiceGroupOptions& options) {
   return launched;
 }
 
+// The lines between the two that mark the table; empty if they are not there.
+std::string table_in(std::string_view text) {
+  const size_t begin = text.find(kGroupTableBegin);
+  const size_t end = text.find(kGroupTableEnd);
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return {};
+  const size_t first = begin + std::strlen(kGroupTableBegin);
+  return std::string(text.substr(first, end - first));
+}
+
 // Returns whether the services are ready; if not, the launcher has closed its output.
-bool wait_until_ready(const File& output) {
-  std::string text;
+bool wait_until_ready(const File& output, std::string& text) {
   char buffer[4096];
   for (;;) {
     const ssize_t size = ::read(output.fd(), buffer, sizeof(buffer));
@@ -101,7 +110,8 @@ int run_keeper(const ServiceGroupOptions& options, File reports) {
     report(reports, kGroupFailed, launched.error().message());
     return 1;
   }
-  if (!wait_until_ready(launched->output)) {
+  std::string printed;
+  if (!wait_until_ready(launched->output, printed)) {
     int status = 0;
     ::waitpid(launched->pid, &status, 0);
     report(reports, kGroupFailed,
@@ -110,7 +120,7 @@ int run_keeper(const ServiceGroupOptions& options, File reports) {
                                          : fmt::format("signal {}", WTERMSIG(status))));
     return 1;
   }
-  report(reports, kGroupStarted, "");
+  report(reports, kGroupStarted, table_in(printed));
   static_cast<void>(reports.close());
   ::close(STDOUT_FILENO);  // whoever reads the output of `up` sees its end
   keep_group(*launched, signals, options.watched);
@@ -137,7 +147,8 @@ Result<StartedService> start_service_group(ServiceGroupOptions options) {
     report.append(buffer, static_cast<size_t>(size));
   }
   if (report.starts_with(kGroupStarted)) {
-    return StartedService{.pid = keeper, .node = std::move(options.node)};
+    return StartedService{
+        .pid = keeper, .node = std::move(options.node), .table = report.substr(1)};
   }
   ::waitpid(keeper, nullptr, 0);
   return fail(Errc::kIo, "{}",

@@ -22,6 +22,11 @@ struct ServiceGroupOptions {
 
 // The line with which the first rank says that all services are ready.
 inline constexpr char kGroupReady[] = "store ready";
+// If this variable is set, the first rank prints the table of the services before that, between
+// these lines. It has the key of the job, so only the keeper sets it, which reads the output.
+inline constexpr char kGroupTableVariable[] = "MILLRACE_STORE_TABLE_WANTED";
+inline constexpr char kGroupTableBegin[] = "# table of the store\n";
+inline constexpr char kGroupTableEnd[] = "# end of the table\n";
 
 // On return, all services answer. The process ID is that of the keeper. What launcher and ranks
 // print to standard error appears on ours. REQUIRES: this process has one thread

@@ -29,6 +29,7 @@ struct ServiceProcessOptions {
 struct StartedService {
   pid_t pid = 0;
   std::filesystem::path node;
+  std::string table;  // of a group: its services (peer_table.h); empty if it is not known
 };
 
 // The exit code of a service that could not save everything that programs created.

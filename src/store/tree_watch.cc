@@ -176,7 +176,8 @@ void TreeWatch::settle_moved_from() {
   if (moved_from_.path.empty()) return;
   const Event event = std::exchange(moved_from_, {});
   if ((event.mask & IN_ISDIR) != 0) drop_watches(event.path);
-  changes_.push_back({.kind = TreeChange::Kind::kRemove, .path = event.path, .to = {}});
+  changes_.push_back(
+      {.kind = TreeChange::Kind::kRemove, .path = event.path, .to = {}, .has_left = true});
 }
 
 }  // namespace millrace::store

@@ -30,6 +30,7 @@ struct TreeChange {
   Kind kind = Kind::kPut;
   std::string path;  // relative to the tree
   std::string to;
+  bool has_left = false;  // of kRemove: it was renamed, to where nobody watches
 };
 
 class TreeWatch {

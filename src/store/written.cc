@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <future>
 
 #include "base/directory.h"
@@ -25,11 +26,22 @@ constexpr int kTriesMax = 4;  // then a flush that waits is answered; the thread
 constexpr int kPauseMsMin = 200;
 constexpr int kPauseMsMax = 30'000;
 constexpr int kPauseForWritersMs = 20;
+constexpr int kOpenTriesMax = 5;
+constexpr std::chrono::milliseconds kPauseForClose{2};
 constexpr int kPassesMax = 16;  // of a flush behind later changes; a log may change all the time
 
 // The whole file system has a problem, not a single file.
 bool is_general(const Error& error) {
   return error.code() == Errc::kExhausted || error.code() == Errc::kIo;
+}
+
+// The kernel says that a file was closed a moment before it stops to count the writer.
+bool stays_open(const File& file) {
+  for (int tries = 0; has_writers(file); ++tries) {
+    if (tries == kOpenTriesMax) return true;
+    std::this_thread::sleep_for(kPauseForClose);
+  }
+  return false;
 }
 
 }  // namespace
@@ -59,7 +71,8 @@ Status Written::start_threads() {
                                                    .changes_fd = watch_->fd(),
                                                    .take_changes = [this] { collect_changes(); },
                                                    .list = list_paths,
-                                                   .tell = options_.tell}));
+                                                   .tell = options_.tell,
+                                                   .others = options_.others}));
   }
   ASSIGN_OR_RETURN(thread_, start_thread("store written", [this] { work(); }));
   return {};
@@ -97,6 +110,12 @@ int Written::watch(uint64_t entry) {
   }
   directories_.insert(path);
   return 0;
+}
+
+// The event of its creation comes too late for a program that moves a file into it at once.
+void Written::watch_made(const std::string& directory) {
+  const Status status = watch_->watch(directory);
+  if (!status.ok()) report(status.error().message());
 }
 
 void Written::flush(FlushCallback done) {
@@ -147,6 +166,15 @@ void Written::wait(int milliseconds) const {
   ::poll(is_pause ? events + 2 : events, is_pause ? 1 : 3, milliseconds);
   eventfd_t count = 0;
   ::eventfd_read(waker_.fd(), &count);
+}
+
+void Written::share(std::function<void()> done) {
+  if (announcer_ == nullptr) {
+    done();
+    return;
+  }
+  collect_changes();
+  announcer_->call(std::move(done));
 }
 
 // For both threads, in one order.
@@ -378,7 +406,7 @@ Status Written::put_file(const std::string& path, const std::string& as, const s
     return std::move(source).error();
   }
   const bool is_forced = forced_.contains(path);
-  if (!is_forced && has_writers(*source)) return {};  // its close will come
+  if (!is_forced && stays_open(*source)) return {};  // its close will come
   RETURN_IF_ERROR(log_.append({.kind = LogKind::kFlushing, .version = {}, .path = as}));
   auto copy = DurableCopy::of_file(
       *source, {.target = in_save(as), .token = token_, .status = status, .on_block = [this] {
@@ -437,10 +465,12 @@ Status Written::move(const std::string& from, const std::string& to, uint64_t nu
   return remove(from);
 }
 
-// All files are there before the directory gets its name.
+// All files are there before the directory gets its name. But if other nodes have files in it, each
+// node moves its own.
 Status Written::move_directory(const std::string& from, const std::string& to, uint64_t number) {
   struct stat status{};
-  const bool is_new = ::stat(in_save(to).c_str(), &status) != 0;
+  if (announcer_ != nullptr) RETURN_IF_ERROR(move_files(from, to));
+  const bool is_new = announcer_ == nullptr && ::stat(in_save(to).c_str(), &status) != 0;
   std::error_code error;
   for (fs::recursive_directory_iterator at(in_tree(to), error), end; at != end;
        at.increment(error)) {
@@ -459,6 +489,26 @@ Status Written::move_directory(const std::string& from, const std::string& to, u
     return sync_directory(in_save(to).parent_path());
   }
   return remove(from);
+}
+
+// What is saved below a directory, and still has that place in the new one.
+Status Written::move_files(const std::string& from, const std::string& to) {
+  std::vector<std::string> paths;
+  for (const auto& [path, saved] : saved_) {
+    if (!saved.is_directory && is_at_or_below(path, from)) paths.push_back(path);
+  }
+  for (const std::string& path : paths) {
+    const std::string moved = to + path.substr(from.size());
+    struct stat status{};
+    const bool is_same = ::lstat(in_tree(moved).c_str(), &status) == 0 &&
+                         FileVersion::of(status) == saved_[path].version;
+    if (!is_same) continue;
+    RETURN_IF_ERROR(make_parents(moved));
+    if (::rename(in_save(path).c_str(), in_save(moved).c_str()) != 0) continue;  // copied again
+    rename_saved(path, moved);
+    RETURN_IF_ERROR(sync_directory(in_save(moved).parent_path()));
+  }
+  return {};
 }
 
 void Written::rename_saved(const std::string& from, const std::string& to) {
@@ -499,7 +549,22 @@ Status Written::remove(const std::string& path) {
     saved_.erase(*name);
     if (!is_directory) note_gone(*name);
   }
+  if (announcer_ != nullptr) remove_empty(path);
   return {};
+}
+
+// A directory may have been made by another node, and have files of several: the last one that
+// removes its files also removes the directory.
+void Written::remove_empty(const std::string& directory) const {
+  struct stat status{};
+  if (::lstat(in_tree(directory).c_str(), &status) == 0) return;
+  std::vector<fs::path> found = {in_save(directory)};
+  std::error_code error;
+  if (::lstat(found[0].c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return;
+  for (fs::recursive_directory_iterator at(found[0], error), end; at != end; at.increment(error)) {
+    if (at->is_directory(error) && !at->is_symlink(error)) found.push_back(at->path());
+  }
+  for (auto path = found.rbegin(); path != found.rend(); ++path) ::rmdir(path->c_str());
 }
 
 void Written::report(const std::string& line) const {

@@ -39,8 +39,9 @@ struct WrittenOptions {
   // Problems, one line each. Called by the thread of this object.
   std::function<void(const std::string& line)> log;
   // What programs have created is told to other nodes (announcer.h). Called by a thread of this
-  // object, one at a time; empty: there are none.
-  std::function<void(const NameNews& news)> tell = {};
+  // object, one at a time; empty: there are none. False: a node does not have what was renamed.
+  std::function<bool(const NameNews& news)> tell = {};
+  RemoteNames* others = nullptr;  // what these have created; must live longer
 };
 
 // How a flush ended: an errno value. 0: all is durable; EOPNOTSUPP: there is no directory to save
@@ -60,15 +61,20 @@ class Written {
   // A program will create names in this directory of the catalogue. Returns an errno value.
   int watch(uint64_t entry);
 
+  // The same for one that was made for another node. What cannot be watched is logged.
+  void watch_made(const std::string& directory);
+
   // Saves all that is there now. Calls `done` on a thread of this object.
   void flush(FlushCallback done);
   // Waits for it.
   int flush();
 
-  // Tells the other nodes again that a program of this one created the name. Thread-safe.
-  void tell_again(const std::string& path) {
-    if (announcer_ != nullptr) announcer_->add_again(path);
-  }
+  // Calls `done` when the other nodes know what programs of this one have done until now.
+  // Thread-safe.
+  void share(std::function<void()> done);
+
+  // Null if there are no other nodes.
+  Announcer* announcer() const { return announcer_.get(); }
 
   bool has_any() const { return has_any_; }
 
@@ -117,8 +123,10 @@ class Written {
   Status make_parents(const std::string& path);
   Status move(const std::string& from, const std::string& to, uint64_t number);
   Status move_directory(const std::string& from, const std::string& to, uint64_t number);
+  Status move_files(const std::string& from, const std::string& to);
   void rename_saved(const std::string& from, const std::string& to);
   Status remove(const std::string& path);
+  void remove_empty(const std::string& directory) const;
   void note_saved(const std::string& path, Saved saved);
   void note_gone(const std::string& path);
   void report(const std::string& line) const;

@@ -218,7 +218,7 @@ Result<std::vector<WrittenFile>> list_written(const fs::path& node) {
   return list_written(node, catalogue, log);
 }
 
-Result<std::vector<RemoteFile>> list_remote(const fs::path& node) {
+Result<std::vector<RemoteFile>> list_remote(const fs::path& node, const fs::path& save) {
   std::vector<RemoteFile> files;
   ASSIGN_OR_RETURN(const WrittenLog log, read_written_log(node));
   if (log.directories.empty()) return files;
@@ -231,6 +231,11 @@ Result<std::vector<RemoteFile>> list_remote(const fs::path& node) {
         !wire::parse_remote_target(fs::read_symlink(tree / path, error).native(), name)) {
       return;
     }
+    struct stat saved{};
+    const bool is_durable = !save.empty() && ::stat((save / path).c_str(), &saved) == 0 &&
+                            FileVersion::of(saved).size_bytes == name.size_bytes &&
+                            FileVersion::of(saved).mtime_ns == name.mtime_ns;
+    if (is_durable) return;
     files.push_back({.path = std::move(path), .rank = name.rank, .size_bytes = name.size_bytes});
   };
   for (const std::string& directory : log.directories) {

@@ -100,15 +100,16 @@ std::vector<WrittenFile> list_written(const std::filesystem::path& node, const C
 // The same for a node of any process.
 Result<std::vector<WrittenFile>> list_written(const std::filesystem::path& node);
 
-// A file of another node whose bytes are there only.
+// A file of another node that is not durable, and whose bytes are there only.
 struct RemoteFile {
   std::string path;  // relative to the root
   uint32_t rank = 0;
   uint64_t size_bytes = 0;
 };
 
-// All that are seen on this node, by path.
-Result<std::vector<RemoteFile>> list_remote(const std::filesystem::path& node);
+// All that are seen on this node, by path. `save` is where they become durable; empty: nowhere.
+Result<std::vector<RemoteFile>> list_remote(const std::filesystem::path& node,
+                                            const std::filesystem::path& save);
 
 // Moves what is not durable to the directory `to`, which is on the same file system, with its
 // relative paths, and returns it. `to` is created if there is anything.

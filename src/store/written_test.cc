@@ -259,7 +259,7 @@ TEST_F(WrittenFiles, FilesOfOtherNodesAreNotSavedAgain) {
   EXPECT_EQ(written_->flush(), 0);
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(save_ / "d/theirs")));
   EXPECT_FALSE(fs::exists(fs::symlink_status(save_ / "d/there")));
-  const auto remote = list_remote(node_);
+  const auto remote = list_remote(node_, save_);
   ASSERT_TRUE(remote.ok());
   ASSERT_EQ(remote->size(), 1u);
   EXPECT_EQ(remote->front().path, "d/there");

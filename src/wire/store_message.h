@@ -24,6 +24,7 @@ enum class StoreRequestKind : uint16_t {
   kFollow = 5,       // fetch ahead by the order with the number `entry` (store_order.h)
   kFetch = 6,  // get the bytes of the name with the id `entry` (store_name.h); ESTALE: the name
                // has changed, look again
+  kShare = 7,  // reply when the other nodes know what this one did to names below the root
 };
 
 struct StoreRequest {

@@ -21,17 +21,21 @@ inline constexpr uint16_t kPeerVersion = 1;
 inline constexpr uint32_t kPeerMessageBytes = 4 << 20;
 
 enum class PeerKind : uint16_t {
-  kChallenge = 1,   // from the node that was connected to: its nonce
-  kHello = 2,       // the reply: a nonce, and who asks; signed
-  kWelcome = 3,     // the other end knows the key, too; signed
-  kPing = 4,        // answered with nothing
-  kEnd = 5,         // end the service
-  kReadMember = 6,  // a PeerReadMember; the answer is packed bytes of a file
-  kStatus = 7,      // answered with the StoreState
-  kName = 8,        // a PeerName and its paths: what a program of the asking node did
-  kFlush = 9,       // 'B' begins a flush, 'Q' asks; the answer is a FlushProgress
-  kReadName = 10,   // a PeerReadName and a path; the answer is a PeerNamePiece and bytes
+  kChallenge = 1,    // from the node that was connected to: its nonce
+  kHello = 2,        // the reply: a nonce, and who asks; signed
+  kWelcome = 3,      // the other end knows the key, too; signed
+  kPing = 4,         // answered with nothing
+  kEnd = 5,          // end the service
+  kReadMember = 6,   // a PeerReadMember; the answer is packed bytes of a file
+  kStatus = 7,       // answered with the StoreState
+  kName = 8,         // a PeerName and its paths: what a program of the asking node did
+  kFlush = 9,        // 'B' begins a flush, 'Q' asks; the answer is a FlushProgress
+  kNotDurable = 11,  // a u32: what the asked node knows of that rank's files which are not durable;
+                     // answered with "PATH, SIZE" and a newline each, at most kNotDurableShown
+  kReadName = 10,    // a PeerReadName and a path; the answer is a PeerNamePiece and bytes
 };
+
+inline constexpr uint32_t kNotDurableShown = 20;
 
 // How a flush stands on the node that is asked.
 enum class FlushProgress : uint8_t { kRunning = 'R', kDurable = 'D', kFailed = 'F' };
@@ -84,17 +88,17 @@ struct PeerReadMember {
 static_assert(sizeof(PeerReadMember) == 32);
 
 enum class PeerNameChange : uint32_t {
-  kPut = 1,      // a file was closed; its bytes are on the asking node
-  kRemoved = 2,  // the name is gone, with all that was below it
-  kMoved = 3,    // to the second path, with all that was below it
+  kPut = 1,      // a file was closed, and its bytes are on the asking node; or a new directory
+  kRemoved = 2,  // a program of the asking node removed the name, whoever created it
+  kMoved = 3,    // the same: it was renamed to the second path, with all that was below it
   kSaved = 4,    // this version of the file is durable
 };
 
-// What happened to a name below the root that a program of the asking node created.
+// What a program of the asking node did to a name below the root that is not in the catalogue.
 struct PeerName {
   PeerNameChange change;
   uint32_t mode;        // of kPut
-  uint64_t size_bytes;  // of kPut and kSaved, as the time
+  uint64_t size_bytes;  // of a file, as the time; both 0: any
   int64_t mtime_ns;
   uint32_t path_bytes;  // both paths follow, relative to the root
   uint32_t to_bytes;    // of kMoved; else 0

@@ -31,7 +31,8 @@ inline constexpr char kStoreArenaFile[] = "arena";           // kStoreFast: the 
 inline constexpr char kStorePlacesFile[] = "places";  // kStoreFast: where they are, u64 per entry
 
 // Bits of `flags`.
-inline constexpr uint64_t kStoreFast = 1;  // clients read from the arena
+inline constexpr uint64_t kStoreFast = 1;    // clients read from the arena
+inline constexpr uint64_t kStoreShared = 2;  // other nodes see what programs create
 
 // A number in `places`: one of these, or the offset of the file's bytes in the arena, a multiple of
 // kPlaceAlignment.
@@ -66,7 +67,7 @@ struct StoreState {
   uint32_t version;  // kStoreStateVersion
   uint32_t service_pid;
   uint64_t service_start_time;   // from /proc/PID/stat: distinguishes reused PIDs
-  uint64_t flags;                // kStoreFast
+  uint64_t flags;                // kStoreFast, kStoreShared
   char root[kStorePathBytes];    // where programs see the files: absolute, normal, zero-terminated
   char origin[kStorePathBytes];  // the same files on the shared file system; empty: none
   StoreCounters counters;

@@ -164,9 +164,7 @@ open("{ROOT}/out/deep/empty", "w").close()
 open("{ROOT}/top", "w").write("top")
 """)
         look = f"""
-import os, time, stat
-while not os.path.exists("{ROOT}/top"):
-    time.sleep(0.01)
+import os
 for found in (os.stat("{ROOT}/out/model.pt"), os.lstat("{ROOT}/out/model.pt")):
     print(found.st_size, oct(found.st_mode), found.st_mtime_ns)
 print(sorted(os.listdir("{ROOT}/out")), os.path.islink("{ROOT}/top"), os.access("{ROOT}/top", os.R_OK))
@@ -203,24 +201,16 @@ open("{ROOT}/out/model.pt", "wb").write(bytes(range(256)) * 20000)
 open("{ROOT}/out/deep/empty", "w").close()
 open("{ROOT}/top", "w").write("top")
 """)
-        self.on("node2", f"""
-import os, time
-while not os.path.exists("{ROOT}/top"):
-    time.sleep(0.01)
-open("{ROOT}/out/model.pt", "rb").read()
-""")
+        self.on("node2", f'open("{ROOT}/out/model.pt", "rb").read()')
         self.on("node1", f"""
 import os
 os.rename("{ROOT}/out", "{ROOT}/final")
 open("{ROOT}/new", "w").write("the second")
 os.rename("{ROOT}/new", "{ROOT}/top")
 os.remove("{ROOT}/final/deep/empty")
-open("{ROOT}/last", "w").close()
 """)
         look = f"""
-import os, time, hashlib
-while not os.path.exists("{ROOT}/last"):
-    time.sleep(0.01)
+import os, hashlib
 print(open("{ROOT}/top").read(), os.path.exists("{ROOT}/out/model.pt"), os.path.exists("{ROOT}/new"),
       os.path.exists("{ROOT}/final/deep/empty"),
       hashlib.md5(open("{ROOT}/final/model.pt", "rb").read()).hexdigest())
@@ -231,11 +221,7 @@ print(open("{ROOT}/top").read(), os.path.exists("{ROOT}/out/model.pt"), os.path.
         # A file of another host can be replaced, and then belongs to this one.
         self.on("node2", f'open("{ROOT}/top", "w").write("of node2")')
         for name in ("node1", "node3"):
-            self.on(name, f"""
-import time
-while open("{ROOT}/top").read() != "of node2":
-    time.sleep(0.01)
-""")
+            self.assertEqual(self.on(name, f'print(open("{ROOT}/top").read())'), "of node2\n")
         self.unblock(save)
         self.stop()
         self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0, self.text())
@@ -250,18 +236,8 @@ while open("{ROOT}/top").read() != "of node2":
         self.start_services("--save", str(save))
         self.block(save)
         self.on("node2", f'open("{ROOT}/mine", "w").write("of node2"); open("{ROOT}/other", "w").write("x")')
-        read = f"""
-import os, time
-while not os.path.exists("{ROOT}/other"):
-    time.sleep(0.01)
-print(open("{ROOT}/mine").read())
-"""
+        read = f'print(open("{ROOT}/mine").read())'
         self.assertEqual(self.on("node1", read), "of node2\n")
-        self.on("node3", f"""
-import os, time
-while not os.path.exists("{ROOT}/other"):
-    time.sleep(0.01)
-""")
         self.hosts.run("node2", "kill", "-9", self.service_pid("node2"))
         self.assertEqual(self.on("node1", read), "of node2\n")
         done = self.hosts.run("node3", *self.client(), "cat", f"{ROOT}/mine")
@@ -275,6 +251,156 @@ while not os.path.exists("{ROOT}/other"):
         status = self.hosts.run("node3", f"MILLRACE_STORE={self.node}", MILLRACE, "store", "status").stdout
         self.assertIn("LOST      mine, 8 B, on node2 (rank 1)", status)
         self.unblock(save)
+        self.stop()
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 1, self.text())
+        self.assertIn("files of node2 (rank 1) are not durable:\nmillrace: store:   mine, 8 B\n", self.text())
+
+    def test_any_host_removes_and_renames_what_another_one_created(self):
+        save = self.folder / "save"
+        self.start_services("--save", str(save))
+        self.on("node1", f"""
+import os
+os.makedirs("{ROOT}/steps/1")
+os.makedirs("{ROOT}/steps/2")
+for step in (1, 2):
+    open("{ROOT}/steps/%d/model" % step, "w").write("step %d" % step)
+""")
+        # A directory that one host has made is there for the next one.
+        self.on("node2", f'open("{ROOT}/steps/1/rank1", "w").write("r"); open("{ROOT}/steps/2/rank1", "w").write("s")')
+        self.hosts.run("node2", f"MILLRACE_STORE={self.node}", MILLRACE, "store", "flush", "--wait")
+        self.assertEqual((save / "steps/1/model").read_text(), "step 1")
+        done = self.hosts.run("node3", *self.client(), "sh", "-ec", f"rm -r {ROOT}/steps/1; mv {ROOT}/steps/2 {ROOT}/best; "
+                              f"mv {ROOT}/best/model {ROOT}/best/final; mv {ROOT}/best/rank1 /dev/shm/taken; "
+                              "cat /dev/shm/taken; rm /dev/shm/taken")
+        self.assertEqual((done.returncode, done.stdout), (0, "s"), done.stderr)
+        look = f"""
+import os
+print(sorted(os.listdir("{ROOT}/steps")), sorted(os.listdir("{ROOT}/best")), open("{ROOT}/best/final").read())
+"""
+        for name in self.hosts.names:
+            self.assertEqual(self.on(name, look), "[] ['final'] step 2\n", name)
+        self.stop()
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0, self.text())
+        found = sorted(str(path.relative_to(save)) for path in save.rglob("*") if path.is_file())
+        self.assertEqual(found, ["best/final"], self.text())
+        self.assertEqual((save / "best/final").read_text(), "step 2")
+        self.assertFalse((save / "steps/1").exists())
+
+    def test_a_rename_publishes_a_file_as_a_whole(self):
+        """Readers on other hosts see the old file or the new one."""
+        save = self.folder / "save"
+        self.start_services("--save", str(save))
+        self.block(save)
+        self.on("node1", f'open("{ROOT}/latest", "w").write("0" * 1000)')
+        reader = f"""
+import os
+seen = set()
+while "last" not in seen:
+    text = open("{ROOT}/latest").read()
+    assert len(set(text)) == 1 and len(text) == 1000 + 70000 * int(text[0]), (len(text), set(text))
+    seen.add(text[0])
+    if text[0] == "9":
+        seen.add("last")
+print("whole")
+"""
+        readers = [subprocess.Popen(self.hosts.command(name, *self.client(), "timeout", "120", "/usr/bin/python3", "-c",
+                                                       reader),
+                                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                   for name in ("node2", "node3")]
+        self.on("node1", f"""
+import os
+for step in [*range(9)] * 20 + [9]:
+    with open("{ROOT}/latest.tmp", "w") as file:
+        file.write(str(step) * (1000 + 70000 * step))
+    os.rename("{ROOT}/latest.tmp", "{ROOT}/latest")
+""")
+        for process in readers:
+            out, err = process.communicate(timeout=cluster.PATIENCE_S)
+            self.assertEqual((process.returncode, out), (0, "whole\n"), (err, self.text()))
+        self.unblock(save)
+
+    def test_a_killed_program_leaves_what_it_wrote(self):
+        save = self.folder / "save"
+        self.start_services("--save", str(save))
+        writer = subprocess.Popen(self.hosts.command("node1", *self.client(), "/usr/bin/python3", "-c", f"""
+import time
+file = open("{ROOT}/checkpoint", "wb")
+file.write(bytes(3000000))
+file.flush()
+open("{self.folder}/written", "w").close()
+time.sleep(1000)
+"""), stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        self.addCleanup(writer.wait)
+        cluster.wait_until(lambda: (self.folder / "written").exists(), "the writer")
+        self.assertEqual(self.on("node2", f'import os; print(os.path.exists("{ROOT}/checkpoint"))'), "False\n")
+        self.hosts.run("node1", "pkill", "-9", "-f", "time.sleep.1000")
+        self.on("node2", f"""
+import os, time
+while not os.path.exists("{ROOT}/checkpoint"):
+    time.sleep(0.01)
+assert open("{ROOT}/checkpoint", "rb").read() == bytes(3000000)
+""")
+        self.stop()
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0, self.text())
+        self.assertEqual((save / "checkpoint").read_bytes(), bytes(3000000))
+
+    def created(self, name: str) -> dict[str, str]:
+        return {file["path"]: file["state"] for file in self.status(name)["created"]}
+
+    def test_a_service_that_is_killed_while_it_saves_loses_nothing_durable(self):
+        save = self.folder / "save"
+        # What the next service there would rescue.
+        self.addCleanup(self.hosts.run, "node2", "sh", "-c", "rm -rf /dev/shm/millrace-store-0/*")
+        self.start_services("--save", str(save))
+        self.on("node2", f'open("{ROOT}/first", "w").write("durable"); open("{ROOT}/second", "w").write("too")')
+        self.hosts.run("node2", f"MILLRACE_STORE={self.node}", MILLRACE, "store", "flush", "--wait")
+        self.assertEqual(self.created("node2"), {"first": "DURABLE", "second": "DURABLE"})
+        self.on("node2", f'open("{ROOT}/big", "wb").write(bytes(range(256)) * 250000)')
+        # In the middle of the copy, if it is not too fast.
+        cluster.wait_until(lambda: any(save.glob(".millrace-*")) or (save / "big").exists(), "the copy")
+        self.hosts.run("node2", "kill", "-9", self.service_pid("node2"))
+        states = self.created("node2")
+        self.assertEqual((states["first"], states["second"]), ("DURABLE", "DURABLE"))
+        self.assertEqual((save / "first").read_text(), "durable")
+        if states["big"] == "DURABLE" or (save / "big").exists():
+            self.assertEqual((save / "big").read_bytes(), bytes(range(256)) * 250000)
+        self.assertEqual(self.on("node1", f'print(open("{ROOT}/first").read())'), "durable\n")
+        self.stop()
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0 if states["big"] == "DURABLE" else 1, self.text())
+        if states["big"] != "DURABLE":
+            self.assertIn("files of node2 (rank 1) are not durable:\nmillrace: store:   big, 61 MiB\n", self.text())
+
+    def test_a_rank_that_is_killed_while_files_are_saved_loses_nothing(self):
+        save = self.folder / "save"
+        self.start_services("--save", str(save))
+        self.on("node2", f'open("{ROOT}/model", "wb").write(bytes(range(256)) * 250000)')
+        service = self.service_pid("node2")
+        for rank in self.hosts.run("node2", "pgrep", "-f", "store up").stdout.split():
+            if rank != service:
+                self.hosts.run("node2", "kill", "-9", rank)
+        # Its service ends, because no program uses it, and saves everything before that.
+        self.assertEqual(self.on("node1", f'print(len(open("{ROOT}/model", "rb").read()))'), "64000000\n")
+        self.stop()
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0, self.text())
+        self.check_nothing_left()
+        self.assertEqual((save / "model").read_bytes(), bytes(range(256)) * 250000)
+
+    def test_the_end_of_a_run_on_a_host_without_a_service_waits_until_all_is_durable(self):
+        save = self.folder / "save"
+        script = self.folder / "write.sh"
+        script.write_text(f"head -c 20000000 /dev/zero > {ROOT}/$(hostname)\n")
+        done = self.hosts.run(LOGIN, *self.store("run", "--save", str(save), "--", *self.on_all("sh", str(script))))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in self.hosts.names:
+            self.assertEqual((save / name).stat().st_size, 20000000, name)
+        # A place to save to that cannot be used is a failure, on whatever host it happens.
+        script.write_text(f"rm -rf {save}; touch {save}; mkdir {ROOT}/new; echo text > {ROOT}/new/file\n")
+        done = self.hosts.run(LOGIN, *self.store("run", "--save", str(save), "--", "mpirun", "-n", "1", "--host", "node2",
+                                                 "sh", str(script)))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        rescued = "ls /dev/shm/millrace-store-0/rescued-*/new/file && rm -r /dev/shm/millrace-store-0/rescued-*"
+        cluster.wait_until(lambda: self.hosts.run("node2", "sh", "-c", rescued).returncode == 0, "the rescue")
+        self.check_nothing_left()
 
     def block(self, save: Path) -> None:
         """Nothing can be saved any more."""

@@ -332,9 +332,13 @@ bool start_client() {
   return true;
 }
 
-int ask_for(uint64_t entry, wire::StoreRequestKind kind) {
+namespace {
+
+// `silent_until_ns` is the time before which the service is not asked.
+int ask_unless_silent(uint64_t entry, wire::StoreRequestKind kind,
+                      std::atomic<uint64_t>& silent_until_ns) {
   const uint64_t begin = now_ns();
-  if (begin < client.silent_until_ns.load(std::memory_order_relaxed)) return ETIMEDOUT;
+  if (begin < silent_until_ns.load(std::memory_order_relaxed)) return ETIMEDOUT;
   const uint64_t deadline_ns = uint64_t{client.deadline_ms} * 1'000'000u;
   const wire::StoreRequest request = {
       .magic = wire::kStoreMessageMagic,
@@ -346,9 +350,23 @@ int ask_for(uint64_t entry, wire::StoreRequestKind kind) {
   const int error = ask(request, begin + deadline_ns);
   // Wait once, not for each file.
   if (error == ETIMEDOUT) {
-    client.silent_until_ns.store(now_ns() + deadline_ns, std::memory_order_relaxed);
+    silent_until_ns.store(now_ns() + deadline_ns, std::memory_order_relaxed);
   }
   return error;
+}
+
+}  // namespace
+
+int ask_for(uint64_t entry, wire::StoreRequestKind kind) {
+  return ask_unless_silent(entry, kind, client.silent_until_ns);
+}
+
+// If other nodes are slow, this one still reads.
+void share_names() {
+  static constinit std::atomic<uint64_t> silent_until_ns{0};
+  const int saved_errno = errno;
+  ask_unless_silent(0, wire::StoreRequestKind::kShare, silent_until_ns);
+  errno = saved_errno;
 }
 
 void announce_names(uint32_t directory) {

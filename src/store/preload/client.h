@@ -91,6 +91,9 @@ inline int materialise(uint32_t entry) {
 // watches them. Once for each directory of a process.
 void announce_names(uint32_t directory);
 
+// Waits until the other nodes know what this one did to names below the root. Keeps errno.
+void share_names();
+
 // Counts that a file is read from the origin; the first one in a process is reported on stderr.
 void note_fallback(uint32_t entry, int error);
 // The same for a file that cannot be read at all.

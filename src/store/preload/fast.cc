@@ -6,6 +6,7 @@
 #include "hook/syscall.h"
 #include "store/preload/lookup.h"
 #include "store/preload/text.h"
+#include "store/preload/writers.h"
 
 namespace millrace::store {
 
@@ -158,6 +159,7 @@ void disown_range(unsigned first, unsigned last) {
 
 void note_new_number(int fd) {
   forget(fd);
+  writers.take(fd);
   if (!in_vfork_child) fast_files.disown(fd);
 }
 

@@ -10,6 +10,8 @@
 #include <utime.h>
 
 #include "store/preload/hooks.h"
+#include "store/preload/shown.h"
+#include "store/preload/writers.h"
 
 namespace millrace::store {
 namespace {
@@ -34,9 +36,13 @@ int on_two_paths(int from_directory, const char* from, int to_directory, const c
   if (target.where == Where::kInside) return failure<int>(EROFS);
   if (source.where == Where::kInside) return failure<int>(target.is_written ? EROFS : EXDEV);
   if (source.where == Where::kElsewhere) from_directory = AT_FDCWD, from = source.path;
+  // A file of another node is copied when it leaves the root.
+  const bool leaves = source.where == Where::kElsewhere && target.where == Where::kOutside;
+  if (leaves && is_shown(source.path)) return failure<int>(EXDEV);
   can_create(target);
   if (target.where != Where::kOutside) to_directory = AT_FDCWD, to = target.path;
-  return outside(from_directory, from, to_directory, to);
+  const int result = outside(from_directory, from, to_directory, to);
+  return sharing(target.where != Where::kOutside ? to : from, result);
 }
 
 int renaming(int from_directory, const char* from, int to_directory, const char* to,
@@ -49,7 +55,7 @@ int renaming(int from_directory, const char* from, int to_directory, const char*
 
 int removing(int directory, const char* path, int flags) {
   return changing_path(directory, path, Last::kKeepLink, [&](int base, const char* other) {
-    return real_unlinkat(base, other, flags);
+    return sharing(other, real_unlinkat(base, other, flags));
   });
 }
 
@@ -103,14 +109,14 @@ int rmdir(const char* path) { return removing(AT_FDCWD, path, AT_REMOVEDIR); }
 int remove(const char* path) {
   static constinit Real<int(const char*)> real{"remove"};
   return changing_path(AT_FDCWD, path, Last::kKeepLink,
-                       [&](int, const char* other) { return real(other); });
+                       [&](int, const char* other) { return sharing(other, real(other)); });
 }
 
 int mkdir(const char* path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
 
 int mkdirat(int directory, const char* path, mode_t mode) {
   return creating_path(directory, path, [&](int base, const char* other) {
-    return real_mkdirat(base, other, mode);
+    return sharing(other, real_mkdirat(base, other, mode));
   });
 }
 

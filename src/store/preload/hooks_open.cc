@@ -10,6 +10,7 @@
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
 #include "store/preload/shown.h"
+#include "store/preload/writers.h"
 
 namespace millrace::store {
 namespace {
@@ -103,6 +104,12 @@ Last last_of(int flags) {
   return keeps ? Last::kKeepLink : Last::kFollow;
 }
 
+// After note_new_number.
+int opened_written(int fd, const Place& place, int flags) {
+  if (fd >= 0 && place.is_written && writes(flags) && is_shared()) writers.add(fd);
+  return fd;
+}
+
 // Whether the open may create the file, or write one that a program has created. The service hears
 // of it before it happens.
 bool creates(const Place& place, int flags) {
@@ -159,7 +166,8 @@ int opening(int directory, const char* path, int flags, Outside outside) {
   }
   if (place.where == Where::kInside) return open_entry(place.entry, flags);
   if (creates(place, flags) || place.where == Where::kElsewhere) {
-    return making_number([&] { return outside(AT_FDCWD, place.path); });
+    const int fd = making_number([&] { return outside(AT_FDCWD, place.path); });
+    return opened_written(fd, place, flags);
   }
   return failure<int>(place.error);
 }
@@ -205,7 +213,11 @@ FILE* opening_stream(const char* path, const char* mode, Open open) {
     place = lookup.find_linked(AT_FDCWD, path, last_of(flags));
     if (place.where == Where::kOutside) return failure<FILE*>(ENOENT);
   }
-  if (creates(place, flags) || place.where == Where::kElsewhere) return open_other(place.path);
+  if (creates(place, flags) || place.where == Where::kElsewhere) {
+    FILE* stream = open_other(place.path);
+    opened_written(descriptor_of(stream), place, flags);
+    return stream;
+  }
   if (place.where == Where::kFailed) return failure<FILE*>(place.error);
   if (const int error = refusal(place.entry, flags); error != 0) return failure<FILE*>(error);
   FILE* stream = with_real_path(place.entry, open);
@@ -217,11 +229,22 @@ FILE* opening_stream(const char* path, const char* mode, Open open) {
   return stream;
 }
 
+// body() copies a descriptor, which writes the same file.
+template <typename Body>
+int copying_number(int fd, Body body) {
+  const bool is_writer = writers.has(fd);
+  const int copy = making_number([&] { return natively(fd, body); });
+  if (copy >= 0 && is_writer) writers.add(copy);
+  return copy;
+}
+
 template <typename Duplicate>
 int duplicating(int fd, int copy, Duplicate duplicate) {
-  return making_number([&] {
-    return natively(fd, [&] { return fd == copy ? duplicate() : replacing(copy, duplicate); });
-  });
+  if (fd == copy) return copying_number(fd, duplicate);
+  const bool ends_writer = writers.has(copy);
+  const int made = copying_number(fd, [&] { return replacing(copy, duplicate); });
+  if (made >= 0 && ends_writer) share_names();
+  return made;
 }
 
 // What F_GETFL shows. The kernel adds O_LARGEFILE, which the headers define as 0.
@@ -272,6 +295,9 @@ auto making_temporary(char* name, Make make) {
     memcpy(real->text, other, size + 1);
     const Result result = make(real->text);
     if (has_failed(result)) return result;
+    if constexpr (std::is_same_v<Result, int>) {
+      if (is_shared()) writers.add(result);
+    }
     const char* last = strrchr(real->text, '/') + 1;
     const size_t last_size = strlen(last);
     memcpy(name + strlen(name) - last_size, last, last_size);
@@ -338,15 +364,22 @@ FILE* fopen(const char* path, const char* mode) {
 FILE* freopen(const char* path, const char* mode, FILE* stream) {
   forget(descriptor_of(stream));
   if (path == nullptr) return real_freopen(path, mode, stream);
-  return opening_stream(path, mode,
-                        [&](const char* other) { return real_freopen(other, mode, stream); });
+  const bool ends_writer = writers.take(descriptor_of(stream));
+  const auto open_again = [&](const char* other) {
+    FILE* const opened = real_freopen(other, mode, stream);
+    if (ends_writer) share_names();
+    return opened;
+  };
+  return opening_stream(path, mode, open_again);
 }
 
 int fclose(FILE* stream) {
   static constinit Real<int(FILE*)> real{"fclose"};
   const int fd = descriptor_of(stream);
   forget(fd);
+  const bool ends_writer = writers.take(fd);
   const int result = real(stream);
+  if (ends_writer) share_names();
   if (fd >= 0 && fd <= STDERR_FILENO) note_low_closed();
   return result;
 }
@@ -355,7 +388,9 @@ int close(int fd) {
   static constinit Real<int(int)> real{"close"};
   if (int result; close_fast(fd, &result)) return result;
   if (active()) forget(fd);
+  const bool ends_writer = writers.take(fd);
   const int result = real(fd);
+  if (ends_writer) share_names();
   if (result == 0 && fd <= STDERR_FILENO) note_low_closed();
   return result;
 }
@@ -364,13 +399,17 @@ int close_range(unsigned first, unsigned last, int flags) {
   static constinit Real<int(unsigned, unsigned, int)> real{"close_range"};
   constexpr int kKnownFlags = static_cast<int>(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE);
   const bool is_valid = first <= last && (flags & ~kKnownFlags) == 0;
+  bool ends_writers = false;
   if (is_valid && (flags & CLOSE_RANGE_CLOEXEC) != 0) {
     inherit_no_more(first, last);
   } else if (is_valid && active()) {
     forget_range(first, last);
     disown_range(first, last);
+    ends_writers = writers.take_range(first, last);
   }
-  return real(first, last, flags);
+  const int result = real(first, last, flags);
+  if (ends_writers) share_names();
+  return result;
 }
 
 void closefrom(int first) {
@@ -380,12 +419,14 @@ void closefrom(int first) {
     forget_range(begin, ~0u);
     disown_range(begin, ~0u);
   }
+  const bool ends_writers = writers.take_range(begin, ~0u);
   real(first);
+  if (ends_writers) share_names();
 }
 
 int dup(int fd) {
   static constinit Real<int(int)> real{"dup"};
-  return making_number([&] { return natively(fd, [&] { return real(fd); }); });
+  return copying_number(fd, [&] { return real(fd); });
 }
 
 int dup2(int fd, int copy) {
@@ -405,8 +446,9 @@ int fcntl(int fd, int command, ...) {
   void* argument = va_arg(arguments, void*);
   va_end(arguments);
   if (int result; fcntl_fast(fd, command, argument, &result)) return result;
-  const auto call = [&] { return natively(fd, [&] { return real.get()(fd, command, argument); }); };
-  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? making_number(call) : call();
+  const auto call = [&] { return real.get()(fd, command, argument); };
+  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? copying_number(fd, call)
+                                                          : natively(fd, call);
 }
 
 int mkstemp(char* name) {
