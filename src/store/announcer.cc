@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 
 using wire::PeerNameChange;
 
-constexpr int kOpenPauseMs = 20;
-constexpr int kOpenTries = 10;
+constexpr int kWriterPauseMs = 20;
+constexpr int kWriterTries = 10;
 
 }  // namespace
 
@@ -148,7 +148,7 @@ void Announcer::work() {
     }
     pollfd events[] = {{.fd = options_.changes_fd, .events = POLLIN, .revents = 0},
                        {.fd = waker_.fd(), .events = POLLIN, .revents = 0}};
-    if (::poll(events, 2, open_.empty() ? -1 : kOpenPauseMs) == 0) put_open(/*is_last=*/true);
+    if (::poll(events, 2, open_.empty() ? -1 : kWriterPauseMs) == 0) put_open(/*is_last=*/true);
     eventfd_t count = 0;
     ::eventfd_read(waker_.fd(), &count);
     if (events[0].revents != 0) options_.take_changes();
@@ -209,7 +209,7 @@ void Announcer::put(const std::string& path) {
 void Announcer::put_open(bool is_last) {
   std::vector<std::string> paths;
   for (auto at = open_.begin(); at != open_.end();) {
-    const bool is_over = is_last && ++at->second > kOpenTries;
+    const bool is_over = is_last && ++at->second > kWriterTries;
     if (!is_over) paths.push_back(at->first);
     at = is_over ? open_.erase(at) : std::next(at);
   }
