@@ -25,8 +25,8 @@ from millrace.loader._native import native
 
 EXPERIMENTS = ("tune", "shuffling", "batches", "adaptive", "compression", "precision")
 SHARES = {"tune": 0.2, "shuffling": 0.38, "batches": 0.3, "adaptive": 0.1, "compression": 0.15, "precision": 0.15}
-# LARS multiplies the rate by this and by |w| / |g|. The published 0.001 needs rates of 10 and more, which biases and
-# norm layers, whose rate is not adapted, do not survive in a network this small.
+# LARS multiplies the rate by this and by |w| / |g|. The published 0.001 would need rates of 10 and more, which are also
+# those of biases and norm layers; it was not tried.
 TRUST = 0.05
 RATE = 0.1  # at a batch of 256, times the root of batch / 256: the first rate that `tune` tries
 TRIES = 6  # rates of an optimizer and batch, at most
