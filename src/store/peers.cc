@@ -1,8 +1,6 @@
 #include "store/peers.h"
 
 #include <poll.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -65,7 +63,7 @@ Peers::Peers(PeersOptions options) : options_(std::move(options)) {
 }
 
 Peers::~Peers() {
-  if (stopper_.is_open()) ::eventfd_write(stopper_.fd(), 1);
+  sockets_.stop();
   {
     const std::lock_guard lock(askers_mutex_);
     for (const auto& [key, asker] : askers_) ::shutdown(asker->channel->fd(), SHUT_RDWR);
@@ -300,15 +298,7 @@ std::vector<std::pair<Rank, Error>> Peers::tell_all(PeerKind kind, ByteView ques
 void Peers::serve(PeerKind kind, PeerHandler handler) { handlers_[kind] = std::move(handler); }
 
 Status Peers::start() {
-  stopper_ = File(::eventfd(0, EFD_CLOEXEC));
-  epoll_ = File(::epoll_create1(EPOLL_CLOEXEC));
-  if (!stopper_.is_open() || !epoll_.is_open()) return fail_os(errno, "cannot create an epoll");
-  epoll_event stop{.events = EPOLLIN, .data = {.ptr = &stopper_}};
-  epoll_event asker{.events = EPOLLIN | EPOLLEXCLUSIVE, .data = {.ptr = &options_}};
-  if (::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, stopper_.fd(), &stop) != 0 ||
-      ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, options_.listener.socket.fd(), &asker) != 0) {
-    return fail_os(errno, "cannot wait for peers");
-  }
+  RETURN_IF_ERROR(sockets_.open(options_.listener.socket.fd()));
   return start_threads();
 }
 
@@ -328,20 +318,14 @@ Status Peers::start_threads() {
   return {};
 }
 
-// As in the service: connections are one-shot, and a thread does the whole work of a question.
 void Peers::work() {
   ask_for_short_slices();
   PeerMessage message;
-  for (;;) {
-    epoll_event event{};
-    const int count = ::epoll_wait(epoll_.fd(), &event, 1, -1);
-    if (count < 0 && errno != EINTR) return;
-    if (count <= 0) continue;
-    if (event.data.ptr == &stopper_) return;
-    if (event.data.ptr == &options_) {
+  while (const auto ready = sockets_.next()) {
+    if (*ready == nullptr) {
       accept_askers();
     } else {
-      hear(*static_cast<Asker*>(event.data.ptr), message);
+      hear(*static_cast<Asker*>(*ready), message);
     }
   }
 }
@@ -369,8 +353,7 @@ void Peers::accept_askers() {
       }
       askers_.emplace(&added, std::move(asker));
     }
-    epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &added}};
-    if (::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, added.channel->fd(), &event) != 0) drop(added);
+    if (!sockets_.add(added.channel->fd(), &added)) drop(added);
   }
 }
 
@@ -387,8 +370,7 @@ void Peers::hear(Asker& asker, PeerMessage& message) {
       asker.is_greeted = greeted.ok() && *greeted;
     }
     // Another thread may have it from then on, as soon as it is unlocked.
-    epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &asker}};
-    if (is_fine) ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, asker.channel->fd(), &event);
+    if (is_fine) sockets_.arm(asker.channel->fd(), &asker);
   }
   if (!is_fine) drop(asker);
 }
@@ -413,7 +395,7 @@ bool Peers::answer(Asker& asker, PeerMessage& message) {
 
 // REQUIRES: no other thread can get an event of this connection.
 void Peers::drop(Asker& asker) {
-  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, asker.channel->fd(), nullptr);
+  sockets_.remove(asker.channel->fd());
   const std::lock_guard lock(askers_mutex_);
   askers_.erase(&asker);
 }

@@ -34,6 +34,7 @@
 #include "base/result.h"
 #include "store/peer_channel.h"
 #include "store/peer_table.h"
+#include "store/ready_sockets.h"
 #include "wire/store_peer.h"
 
 namespace millrace::store {
@@ -114,8 +115,7 @@ class Peers {
   PeersOptions options_;
   std::vector<std::unique_ptr<Peer>> peers_;
   std::map<wire::PeerKind, PeerHandler> handlers_;
-  File stopper_;  // an eventfd; readable: all threads end
-  File epoll_;
+  ReadySockets sockets_;
   std::vector<std::thread> threads_;
 
   std::mutex askers_mutex_;

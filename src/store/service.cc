@@ -1,8 +1,6 @@
 #include "store/service.h"
 
 #include <fcntl.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -393,16 +391,7 @@ Status Service::publish_state() {
 }
 
 Status Service::start_threads() {
-  stopper_ = File(::eventfd(0, EFD_CLOEXEC));
-  epoll_ = File(::epoll_create1(EPOLL_CLOEXEC));
-  if (!stopper_.is_open() || !epoll_.is_open()) return fail_os(errno, "cannot create an epoll");
-  // Level-triggered and never read: it wakes every thread.
-  epoll_event stop{.events = EPOLLIN, .data = {.ptr = &stopper_}};
-  epoll_event client{.events = EPOLLIN | EPOLLEXCLUSIVE, .data = {.ptr = &listener_}};
-  if (::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, stopper_.fd(), &stop) != 0 ||
-      ::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, listener_.fd(), &client) != 0) {
-    return fail_os(errno, "cannot wait for requests");
-  }
+  RETURN_IF_ERROR(sockets_.open(listener_.fd()));
   const size_t count =
       options_.thread_count != 0
           ? options_.thread_count
@@ -472,7 +461,7 @@ bool Service::finish() {
   if (written_ == nullptr) return true;  // it did not start, or has ended
   is_ending_ = true;
   if (written_->has_any()) written_->flush();  // files are still served meanwhile
-  if (stopper_.is_open()) ::eventfd_write(stopper_.fd(), 1);
+  sockets_.stop();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   follower_.reset();  // it reads from all sources
@@ -511,22 +500,14 @@ bool Service::save_written() {
   return true;  // as asked for
 }
 
-// Threads take events from one epoll. A connection is one-shot: one thread takes one request, arms
-// it again, and then does the work, so requests of one client are served by several threads, and no
-// thread hands work to another.
 void Service::work() {
   ask_for_short_slices();
   BlockCodec codec;
-  for (;;) {
-    epoll_event event{};
-    const int count = ::epoll_wait(epoll_.fd(), &event, 1, -1);
-    if (count < 0 && errno != EINTR) return;
-    if (count <= 0) continue;
-    if (event.data.ptr == &stopper_) return;
-    if (event.data.ptr == &listener_) {
+  while (const auto ready = sockets_.next()) {
+    if (*ready == nullptr) {
       accept_clients();
     } else {
-      serve(*static_cast<Connection*>(event.data.ptr), codec);
+      serve(*static_cast<Connection*>(*ready), codec);
     }
   }
 }
@@ -546,8 +527,7 @@ void Service::accept_clients() {
       const std::lock_guard lock(connections_mutex_);
       connections_.emplace(connection.get(), connection);
     }
-    epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = connection.get()}};
-    if (::epoll_ctl(epoll_.fd(), EPOLL_CTL_ADD, fd, &event) != 0) drop(*connection);
+    if (!sockets_.add(fd, connection.get())) drop(*connection);
   }
 }
 
@@ -562,8 +542,7 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
   const bool follows = received > 0 && request.kind == wire::StoreRequestKind::kFollow;
   const int follow_error = follows ? follower_->follow(&connection, request.entry) : 0;
   const std::shared_ptr<Connection> kept = connection.shared_from_this();
-  epoll_event event{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = &connection}};
-  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_MOD, connection.file.fd(), &event);
+  sockets_.arm(connection.file.fd(), &connection);
   if (received == 0) return;
   const auto answer = [this, kept, request](int os_error) { reply(*kept, request, os_error); };
   switch (request.kind) {
@@ -603,7 +582,7 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
 // REQUIRES: no other thread can get an event of this connection.
 void Service::drop(Connection& connection) {
   follower_->forget(&connection);
-  ::epoll_ctl(epoll_.fd(), EPOLL_CTL_DEL, connection.file.fd(), nullptr);
+  sockets_.remove(connection.file.fd());
   const std::lock_guard lock(connections_mutex_);
   connections_.erase(&connection);
 }

@@ -38,6 +38,7 @@
 #include "store/placement.h"
 #include "store/remote_names.h"
 #include "store/written.h"
+#include "store/ready_sockets.h"
 #include "wire/store_message.h"
 
 namespace millrace::store {
@@ -151,8 +152,7 @@ class Service {
   std::unique_ptr<NodeArena> arena_;                           // null unless is_fast
   std::unique_ptr<OrderFollower> follower_;                    // uses the tree
   File listener_;
-  File stopper_;  // an eventfd; readable: all threads end
-  File epoll_;
+  ReadySockets sockets_;
   std::vector<std::thread> threads_;
 
   std::mutex connections_mutex_;
