@@ -6,13 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <tuple>
 #include <utility>
 
-#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/crc32c.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "wire/store_name.h"
@@ -24,71 +21,12 @@ namespace {
 namespace fs = std::filesystem;
 
 using wire::PeerNameChange;
-using wire::PeerNamePiece;
-using wire::PeerReadName;
 
-constexpr uint64_t kNamePieceBytes = 1 << 20;
-static_assert(kNamePieceBytes <= wire::kPeerMessageBytes / 2);
-constexpr int kFetchTries = 4;  // of a file that changes
-constexpr int kNewsTries = 10;  // of a file that was renamed or removed there
-constexpr std::chrono::milliseconds kNewsPatience{100};
 constexpr std::chrono::seconds kRetiredPatience{60};
-
-uint64_t whole_pages(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
-
-std::string shown_target(const fs::path& real) {
-  return std::string(wire::kShownPrefix) + real.native().substr(1);
-}
-
-FileVersion version_of(const PeerNamePiece& piece) {
-  return {.size_bytes = piece.size_bytes, .mtime_ns = piece.mtime_ns, .inode = piece.inode};
-}
 
 bool has_same_bytes(const FileVersion& a, const FileVersion& b) {
   return a.size_bytes == b.size_bytes && a.mtime_ns == b.mtime_ns;
 }
-
-timespec time_of(int64_t ns) {
-  constexpr int64_t kNsPerSecond = 1'000'000'000;
-  const int64_t rest = (ns % kNsPerSecond + kNsPerSecond) % kNsPerSecond;
-  return {.tv_sec = (ns - rest) / kNsPerSecond, .tv_nsec = rest};
-}
-
-// A copy of a file of another node that is being written.
-struct FetchedCopy {
-  File file;
-  std::optional<PeerNamePiece> first;   // which version it is
-  std::optional<PeerNamePiece> latest;  // which version the other node has
-
-  // Takes an answer: bytes at `at` of a file that should have `size_bytes`.
-  Status take(uint64_t at, uint64_t size_bytes, ByteView answer) {
-    ByteReader reader(answer);
-    ASSIGN_OR_RETURN(const auto piece, reader.read<PeerNamePiece>());
-    ASSIGN_OR_RETURN(const ByteView bytes, reader.take(reader.remaining()));
-    latest = piece;
-    if (!first) first = piece;
-    const bool is_same = version_of(piece) == version_of(*first) && piece.size_bytes == size_bytes;
-    if (!is_same) return fail(Errc::kCancelled, "the file changes all the time");
-    if (bytes.size() != std::min(kNamePieceBytes, size_bytes - at)) {
-      return fail(Errc::kCorrupt, "it sent {} bytes at byte {} of {}", bytes.size(), at,
-                  size_bytes);
-    }
-    const uint32_t checksum = crc32c(bytes);
-    if (checksum != piece.crc32c) {
-      return fail(Errc::kCorrupt, "the checksum at byte {} is {:08x}, but must be {:08x}", at,
-                  checksum, piece.crc32c);
-    }
-    return file.write_at(at, bytes);
-  }
-
-  Status finish() {
-    const timespec times[2] = {time_of(first->mtime_ns), time_of(first->mtime_ns)};
-    if (::fchmod(file.fd(), first->mode & 07777) != 0 || ::futimens(file.fd(), times) != 0) {
-      return fail_os(errno, "cannot set mode and time of the copy");
-    }
-    return file.close();
-  }
-};
 
 }  // namespace
 
@@ -98,6 +36,12 @@ RemoteNames::RemoteNames(const Catalogue& catalogue, Peers& peers, RemoteNamesOp
 fs::path RemoteNames::in_tree(const std::string& path) const {
   return options_.node / wire::kStoreTreeDirectory / path;
 }
+
+std::string RemoteNames::shown_link(const fs::path& real) {
+  return std::string(wire::kShownPrefix) + real.native().substr(1);
+}
+
+uint64_t RemoteNames::copy_bytes(uint64_t file_bytes) { return (file_bytes + 4095) / 4096 * 4096; }
 
 fs::path RemoteNames::in_fetched(uint64_t id) const {
   return options_.node / wire::kStoreFetchedDirectory / fmt::format("{}", id);
@@ -333,7 +277,7 @@ void RemoteNames::restore(const std::string& path) {
   struct stat status{};
   if (known == names_.end() || ::lstat(in_tree(path).c_str(), &status) == 0) return;
   if (known->second.bytes == Bytes::kFetched) {
-    static_cast<void>(link(path, shown_target(in_fetched(known->second.id))));
+    static_cast<void>(link(path, shown_link(in_fetched(known->second.id))));
   } else {
     known->second.bytes = Bytes::kThere;
     static_cast<void>(link_remote(path, known->second));
@@ -418,7 +362,7 @@ Status RemoteNames::link_remote(const std::string& path, const Name& name) {
 }
 
 Status RemoteNames::link_saved(const std::string& path, Name& name) {
-  RETURN_IF_ERROR(link(path, shown_target(options_.save / path)));
+  RETURN_IF_ERROR(link(path, shown_link(options_.save / path)));
   ::unlink(in_fetched(name.id).c_str());
   name.bytes = Bytes::kSaved;
   name.is_durable = true;
@@ -447,7 +391,7 @@ void RemoteNames::retire(const Name& name) {
     return;
   }
   retired_.push_back({.file = in_fetched(name.id),
-                      .bytes = whole_pages(name.version.size_bytes),
+                      .bytes = copy_bytes(name.version.size_bytes),
                       .since = monotonic_now()});
 }
 
@@ -457,174 +401,6 @@ void RemoteNames::remove_retired() {
     options_.release(retired_.front().bytes);
     retired_.pop_front();
   }
-}
-
-// ---- bytes --------------------------------------------------------------------------------------
-
-void RemoteNames::fetch(uint64_t id, FetchCallback done) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto first = in_fetching_.find(id); first != in_fetching_.end()) {
-      first->second.push_back(std::move(done));
-      return;
-    }
-    in_fetching_[id];
-  }
-  const int os_error = fetch_first(id);
-  std::vector<FetchCallback> others;
-  {
-    const std::lock_guard lock(mutex_);
-    others = std::move(in_fetching_.extract(id).mapped());
-  }
-  done(os_error);
-  for (const FetchCallback& other : others) other(os_error);
-}
-
-int RemoteNames::fetch_first(uint64_t id) {
-  for (int tries = 0;; ++tries) {
-    std::string path;
-    Name name;
-    if (!find_to_fetch(id, path, name)) {
-      if (tries > 0) ::unlink(in_fetched(id).c_str());
-      return ESTALE;
-    }
-    if (name.bytes != Bytes::kThere) return 0;
-    const Result<uint64_t> fetched = fetch_bytes(path, name);
-    // It was renamed or removed a moment ago, and one of the nodes does not know it yet.
-    const bool is_gone = !fetched.ok() && fetched.error().code() == Errc::kNotFound;
-    if (!is_gone || tries == kNewsTries) return finish_fetch(path, id, fetched);
-    wait_for_news(id, path);
-  }
-}
-
-// False if the name has changed.
-bool RemoteNames::find_to_fetch(uint64_t id, std::string& path, Name& name) {
-  const std::lock_guard lock(mutex_);
-  const auto known = paths_.find(id);
-  if (known == paths_.end()) return false;
-  path = known->second;
-  name = names_.at(path);
-  return true;
-}
-
-void RemoteNames::wait_for_news(uint64_t id, const std::string& path) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kNewsPatience, [&] {
-    const auto known = paths_.find(id);
-    return known == paths_.end() || known->second != path;
-  });
-}
-
-// The name may have changed meanwhile.
-int RemoteNames::finish_fetch(const std::string& path, uint64_t id,
-                              const Result<uint64_t>& fetched) {
-  const std::lock_guard lock(mutex_);
-  const auto known = paths_.find(id);
-  const bool is_wanted =
-      known != paths_.end() && known->second == path && names_.at(path).bytes == Bytes::kThere;
-  if (fetched.ok()) {
-    if (is_wanted && link(path, shown_target(in_fetched(id))).ok()) {
-      names_.at(path).bytes = Bytes::kFetched;
-      names_.at(path).version.size_bytes = *fetched;
-      return 0;
-    }
-    options_.release(whole_pages(*fetched));
-  }
-  if (!is_wanted) {
-    const bool is_gone = known == paths_.end() || names_.at(known->second).bytes != Bytes::kThere;
-    if (is_gone) ::unlink(in_fetched(id).c_str());
-    return ESTALE;
-  }
-  Name& name = names_.at(path);
-  if (fetched.ok()) return EIO;
-  if (is_saved(path, name)) return link_saved(path, name).ok() ? 0 : EIO;
-  report(fmt::format("{}: its {} are only on {} and cannot be fetched: {}", printable(path),
-                     format_bytes(name.version.size_bytes), peers_.name_of(name.rank),
-                     fetched.error().message()));
-  return fetched.error().code() == Errc::kExhausted ? ENOSPC : EIO;
-}
-
-// Into the directory of copies. Returns the length, which was taken from the capacity.
-Result<uint64_t> RemoteNames::fetch_bytes(const std::string& path, const Name& name) {
-  uint64_t size_bytes = name.version.size_bytes;
-  for (int tries = 1;; ++tries) {
-    const uint64_t reserved = whole_pages(size_bytes);
-    if (!options_.reserve(reserved)) {
-      return fail(Errc::kExhausted, "the capacity of this node is used up");
-    }
-    const uint64_t fetched_bytes = size_bytes;
-    Status status = fetch_version(path, name, size_bytes);
-    if (status.ok()) return fetched_bytes;
-    options_.release(reserved);
-    const fs::path place = in_fetched(name.id);
-    if (::truncate(place.c_str(), 0) == 0) ::chmod(place.c_str(), name.mode);
-    if (status.error().code() != Errc::kCancelled || tries == kFetchTries) {
-      return std::move(status).error();
-    }
-  }
-}
-
-// kCancelled: the file has changed; `size_bytes` is its length now.
-Status RemoteNames::fetch_version(const std::string& path, const Name& name, uint64_t& size_bytes) {
-  FetchedCopy copy;
-  const fs::path place = in_fetched(name.id);
-  ::chmod(place.c_str(), 0600);  // it may be read-only
-  ASSIGN_OR_RETURN(copy.file, File::open(place, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600));
-  std::string question;
-  const auto ask_for = [&](uint64_t number) {
-    const PeerReadName head{.offset_bytes = number * kNamePieceBytes,
-                            .size_bytes = kNamePieceBytes};
-    question = std::string(text_of(std::as_bytes(std::span(&head, 1)))) + path;
-    return bytes_of(question);
-  };
-  const auto take = [&](uint64_t number, ByteView answer) {
-    return copy.take(number * kNamePieceBytes, size_bytes, answer);
-  };
-  const Status status = peers_.ask_all(
-      name.rank, wire::PeerKind::kReadName,
-      {.count = std::max<uint64_t>(1, (size_bytes + kNamePieceBytes - 1) / kNamePieceBytes),
-       .question = ask_for,
-       .take = take});
-  if (status.ok()) return copy.finish();
-  if (copy.latest) size_bytes = copy.latest->size_bytes;
-  return status;
-}
-
-Result<PeerAnswer> answer_read_name(const fs::path& tree, const Catalogue& catalogue,
-                                    ByteView question) {
-  ByteReader reader(question);
-  ASSIGN_OR_RETURN(const auto asked, reader.read<PeerReadName>());
-  ASSIGN_OR_RETURN(const ByteView rest, reader.take(reader.remaining()));
-  const std::string path(text_of(rest));
-  if (path.empty() || !is_safe_path(path) || catalogue.find(path) ||
-      asked.size_bytes > wire::kPeerMessageBytes / 2) {
-    return fail(Errc::kInvalidArgument, "'{}' is not a name that a program can create",
-                printable(path));
-  }
-  const auto opened = File::open(tree / path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  struct stat status{};
-  if (!opened.ok() || ::fstat(opened->fd(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return fail(Errc::kNotFound, "{} is not a file of this node", printable(path));
-  }
-  const File& file = *opened;
-  const auto size_bytes = static_cast<uint64_t>(status.st_size);
-  const uint64_t at = std::min(asked.offset_bytes, size_bytes);
-  const auto bytes = std::make_shared<std::vector<std::byte>>(
-      static_cast<size_t>(std::min(asked.size_bytes, size_bytes - at)));
-  RETURN_IF_ERROR(file.read_exactly_at(at, *bytes));
-  struct stat after{};
-  if (::fstat(file.fd(), &after) != 0 || FileVersion::of(after) != FileVersion::of(status)) {
-    return fail(Errc::kCancelled, "{} changes all the time", printable(path));
-  }
-  const FileVersion version = FileVersion::of(status);
-  const PeerNamePiece piece{.size_bytes = version.size_bytes,
-                            .mtime_ns = version.mtime_ns,
-                            .inode = version.inode,
-                            .mode = static_cast<uint32_t>(status.st_mode & 07777),
-                            .crc32c = crc32c(*bytes)};
-  return PeerAnswer{.bytes = std::string(text_of(std::as_bytes(std::span(&piece, 1)))),
-                    .view = *bytes,
-                    .keeps = bytes};
 }
 
 }  // namespace millrace::store

@@ -101,6 +101,8 @@ class RemoteNames {
 
   std::filesystem::path in_tree(const std::string& path) const;
   std::filesystem::path in_fetched(uint64_t id) const;
+  static std::string shown_link(const std::filesystem::path& real);
+  static uint64_t copy_bytes(uint64_t file_bytes);  // what a copy takes from the capacity
   Status note_put(Rank from, const NameNews& news);
   Status note_saved(Rank from, const NameNews& news);
   Status note_directory(const NameNews& news);

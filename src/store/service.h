@@ -36,9 +36,9 @@
 #include "store/pack.h"
 #include "store/peers.h"
 #include "store/placement.h"
+#include "store/ready_sockets.h"
 #include "store/remote_names.h"
 #include "store/written.h"
-#include "store/ready_sockets.h"
 #include "wire/store_message.h"
 
 namespace millrace::store {
