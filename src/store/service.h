@@ -109,6 +109,7 @@ class Service {
 
   Status prepare(std::optional<PeersOptions> peers);
   Status publish_catalogue() const;
+  Status choose_directories();
   Status open_sources(std::optional<PeersOptions> peers);
   Status check_partitions();
   Status read_ahead();
