@@ -211,7 +211,8 @@ DataFormat format_of(const Profile& profile) {
     if (most->name.ends_with(extension.name)) format.format = extension.format;  // ".nii.gz"
   }
   const bool is_plain_npz = most->name == ".npz" && most->content == "zip stored";
-  if (format.format != Format::kUnknown && !is_plain_npz) return format;
+  const bool is_text = format.format == Format::kArrays && most->content == "text";  // .dat
+  if (format.format != Format::kUnknown && !is_plain_npz && !is_text) return format;
   for (const Extension& content : kContents) {
     if (most->content == content.name) format.format = content.format;
   }

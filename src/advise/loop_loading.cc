@@ -55,27 +55,33 @@ struct HelperReads {
 HelperReads helper_reads_of(const Profile& profile) {
   constexpr uint64_t kWaitingReadNs = 50'000;  // shorter ones come from the page cache
   const Loading& loading = profile.loading;
-  double in_flight = 0;
-  uint64_t threads = 0;
-  for (const analyze::RankLoad& rank : profile.ranks) {
-    in_flight = std::max(in_flight, rank.calls_in_flight);
-    threads = std::max(threads, rank.threads_reading);
-  }
-  if (loading.work_ns == 0 || threads <= loading.threads + 1) return {};
+  if (loading.work_ns == 0) return {};
+  const analyze::IoTotals data = data_totals(profile);
   uint64_t reads = 0;
   uint64_t read_ns = 0;
   for (const analyze::EpochStats& epoch : profile.epochs) {
     reads += epoch.io.reads;
     read_ns += epoch.io.read_ns;
   }
-  const analyze::IoTotals data = data_totals(profile);
   reads = std::min(reads, data.reads);
   read_ns = std::min(read_ns, data.read_ns);
-  reads -= std::min(reads, loading.reads);
-  read_ns -= std::min(read_ns, loading.read_ns);
+  const auto without = [&](uint64_t count, uint64_t time_ns) {
+    reads -= std::min(reads, count);
+    read_ns -= std::min(read_ns, time_ns);
+  };
+  without(loading.reads, loading.read_ns);
+  // Those of the training loop itself.
+  for (const Stall& stall : profile.stalls) {
+    const bool reads_files = kind_of(profile, stall.name) == wire::CallKind::kRead;
+    if (stall.phase == kInTraining && reads_files) without(stall.count, stall.time_ns);
+  }
   if (reads < kCallsMin || read_ns / reads < kWaitingReadNs) return {};
-  const auto wait_ns = static_cast<double>(read_ns) / std::max(1.0, in_flight);
-  // A part of it belongs to something else.
+  double in_flight = 1;
+  for (const analyze::RankLoad& rank : profile.ranks) {
+    in_flight = std::max(in_flight, rank.calls_in_flight);
+  }
+  const auto wait_ns = static_cast<double>(read_ns) / in_flight;
+  // A small part may belong to something else.
   if (4 * wait_ns < static_cast<double>(loading.other_ns)) return {};
   return {.count = reads, .wait_ns = std::min(static_cast<uint64_t>(wait_ns), loading.other_ns)};
 }

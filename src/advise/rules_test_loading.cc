@@ -95,6 +95,13 @@ TEST(CompressedSamples, AreTakenFromTheExtension) {
   EXPECT_THAT(rules_found(profile), Not(Contains("text-parsing")));
   profile.loading.reads = 0;
   profile.loading.read_ns = 0;
+  profile.extensions[0].name = ".dat";  // arrays, unless the bytes say otherwise
+  EXPECT_EQ(first(profile).rule, "slow-transform");
+  profile.extensions[0].content = "text";
+  profile.loading.reads = 4000;
+  EXPECT_EQ(first(profile).rule, "text-parsing");
+  profile.extensions[0].content = "";
+  profile.loading.reads = 0;
   profile.extensions[0].name = ".jpg";
   EXPECT_EQ(first(profile).rule, "decode-bound");
   EXPECT_THAT(first(profile).title, HasSubstr("decoding .jpg"));
@@ -133,6 +140,17 @@ TEST(CompressedSamples, AreKnownByTheRegionsOfDecompressors) {
   EXPECT_EQ(first(profile).rule, "text-parsing");
 }
 
+// A header that is parsed each time the file is opened is no text.
+TEST(TextParsing, IsNotAHeaderOfAnArchive) {
+  Profile profile = waiting_job(".safetensors");
+  profile.loading.other_ns = 8 * kSecondNs;
+  profile.loading.parse_ns = 7 * kSecondNs;
+  EXPECT_EQ(first(profile).rule, "text-parsing");
+  profile.loading.opens = 4000;
+  profile.data.files_read = 1;
+  EXPECT_THAT(rules_found(profile), Not(Contains("text-parsing")));
+}
+
 // Eight threads of the dataset read for its one worker.
 TEST(FewReadsInFlight, CountsReadsOfHelperThreads) {
   Profile profile = waiting_job(".bin");
@@ -151,6 +169,23 @@ TEST(FewReadsInFlight, CountsReadsOfHelperThreads) {
   EXPECT_EQ(first(profile, {.cores = 1, .data_storage = Storage::kRotating}).rule,
             "few-reads-in-flight");
   profile.ranks[0].calls_in_flight = 7;
+  EXPECT_THAT(rules_found(profile), Not(Contains("few-reads-in-flight")));
+  // One thread reads ahead for the training process.
+  profile.loading.threads = 0;
+  profile.ranks[0].threads_reading = 1;
+  profile.ranks[0].calls_in_flight = 1;
+  EXPECT_EQ(first(profile).rule, "few-reads-in-flight");
+  // The loop reads by itself.
+  analyze::Stall stall;
+  stall.phase = "in training";
+  stall.name = "read";
+  stall.count = 4000;
+  stall.time_ns = 7 * kSecondNs;
+  profile.stalls = {stall};
+  analyze::FunctionStats read;
+  read.name = "read";
+  read.kind = wire::CallKind::kRead;
+  profile.functions = {read};
   EXPECT_THAT(rules_found(profile), Not(Contains("few-reads-in-flight")));
 }
 
