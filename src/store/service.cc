@@ -13,7 +13,6 @@
 #include <cstring>
 
 #include "base/atomic_file.h"
-#include "base/bytes.h"
 #include "base/cpus.h"
 #include "base/directory.h"
 #include "base/fields.h"
