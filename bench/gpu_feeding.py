@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether the data keeps up with the accelerator: a network alone, with PyTorch's DataLoader, and with Millrace.
 
-    bench/gpu_feeding.sh                      # builds the package, then runs this; needs a machine with a GPU
+    bench/on_gpu.sh bench/gpu_feeding.py     # builds the package, then runs this; needs a machine with a GPU
     bench/gpu_feeding.py --device cpu --model tiny --batch 16 --seconds 5     # to check that it works
 
 Trains a ResNet-50 in bf16 with batches of 256 on JPEGs of about 90 KB, with random resized crops to 224. Prints images

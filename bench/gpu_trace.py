@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the GPU's time in a trace with what the program itself measured, and prints what a step costs.
 
-    bench/gpu_trace.sh --output results                         # builds the package, then runs this
+    bench/on_gpu.sh bench/gpu_trace.py --output results         # builds the package, then runs this
     python bench/gpu_trace.py --device cpu --small              # only checks that it runs, without a GPU
 
 1. Trains ResNet-50 with a loader that makes training wait (--host-ms), and with one that does not. The program

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What large batches, shuffling, compressed gradients and precision do to accuracy: the figures of docs/training.md.
 
-    bench/training_results.sh --folder cifar-10 --out results.json      # builds the package; one GPU, 15 minutes
+    bench/on_gpu.sh bench/training_results.py --folder cifar-10 --out results.json   # builds the package; one GPU, 15 minutes
     bench/training_results.py --device cpu --tiny                       # to check that it works, a minute
 
 Experiments (--only selects some): tune, shuffling, batches, adaptive, compression, precision. All train a residual

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Builds the Python package on this machine, with the libraries that it has, and checks the GPU's time in traces.
-# Arguments go to bench/gpu_trace.py.
+# Builds the Python package on this machine, with the libraries that it has, and runs a program with it:
+#
+#     bench/on_gpu.sh bench/gpu_feeding.py [ARGUMENTS]
+#     bench/on_gpu.sh bench/gpu_trace.py --output results
+#     bench/on_gpu.sh bench/training_results.py --folder cifar-10 --out results.json
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -11,4 +14,4 @@ cmake -S . -B "$folder" -DCMAKE_BUILD_TYPE=Release -DMILLRACE_PYTHON_EXECUTABLE=
 grep 'part ' "$folder.log" || true
 cmake --build "$folder" --parallel "$(nproc)" --target python_package > "$folder.build.log" 2>&1 ||
   { tail -20 "$folder.build.log"; exit 1; }
-PYTHONPATH="$folder/python" exec "$python" bench/gpu_trace.py "$@"
+PYTHONPATH="$folder/python" exec "$python" "$@"
