@@ -97,9 +97,9 @@ struct Context {
   }
   // Whether a region with this role and begin is compute of the group. Where the accelerator's time
   // is known, that is compute, and the regions of the host only launch it.
-  bool is_compute(GroupIndex group, Role role, uint64_t begin_ns) const {
+  bool is_compute(GroupIndex group, Role role, uint64_t at_ns) const {
     if (role == Role::kDevice) return true;
-    return (role == Role::kCompute || role == Role::kEvaluate) && !knows_device(group, begin_ns);
+    return (role == Role::kCompute || role == Role::kEvaluate) && !knows_device(group, at_ns);
   }
   bool knows_device(GroupIndex group, uint64_t time_ns) const {
     for (const Interval& known : groups[static_cast<size_t>(group)].device) {
