@@ -25,11 +25,13 @@ from millrace.loader._native import native
 
 EXPERIMENTS = ("tune", "shuffling", "batches", "adaptive", "compression", "precision")
 SHARES = {"tune": 0.2, "shuffling": 0.38, "batches": 0.3, "adaptive": 0.1, "compression": 0.15, "precision": 0.15}
-# LARS multiplies the rate by this and by |w| / |g|. The published 0.001 would need rates of 10 and more, which are also
-# those of biases and norm layers; it was not tried.
-TRUST = 0.05
+TRUST = 0.05  # LARS multiplies the rate by this and by |w| / |g|
 RATE = 0.1  # at a batch of 256, times the root of batch / 256: the first rate that `tune` tries
 TRIES = 6  # rates of an optimizer and batch, at most
+
+
+def numbers(text: str) -> list:
+    return [int(each) for each in text.split(",")]
 
 
 class Job:
@@ -45,11 +47,11 @@ class Job:
         self.samples = training.Samples(dataset, self.device, torch.float32)
         self.held_out = self._held_out(dataset)
         self.width = 4 if self.tiny else arguments.width
-        self.seeds = list(range(arguments.seeds))
+        self.seeds = numbers(arguments.seeds)
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
         self.results: dict = {"format": "millrace-training-results", "version": 1, "torch": torch.__version__,
                               "device": name, "model": arguments.model, "dataset": dataset.name, "train": len(dataset.train),
-                              "width": self.width, "trust_coefficient": TRUST}
+                              "width": self.width, "trust_coefficient": arguments.trust}
         if arguments.out.exists() and arguments.keep:
             self.results.update(json.loads(arguments.out.read_text()))
 
@@ -66,13 +68,17 @@ class Job:
         unfinished.replace(self.arguments.out)
 
     def epochs(self, usual: int) -> int:
-        return 1 if self.tiny else usual
+        return 1 if self.tiny else self.arguments.epochs or usual
+
+    def first_rate(self, optimizer: str, batch: int) -> float:
+        """Where `tune` begins."""
+        return RATE * (batch / 256) ** 0.5 * (TRUST / self.arguments.trust if optimizer == "lars" else 1)
 
     def rate(self, optimizer: str, batch: int) -> float:
         """As tuned; or the rate of the nearest batch that was, scaled."""
         tuned = self.results.get("tune", {}).get("rates", {}).get(optimizer, {})
         if not tuned:
-            return 2 * RATE * (batch / 256) ** 0.5
+            return 2 * self.first_rate(optimizer, batch)
         nearest = min(tuned, key=lambda each: abs(int(each) - batch))
         return tuned[nearest] * (batch / int(nearest)) ** 0.5
 
@@ -123,6 +129,7 @@ class Network:
     def __init__(self, job: Job, samples: training.Samples, seed: int, precision: str = "", width: int = 0) -> None:
         torch.manual_seed(seed)
         self.samples = samples
+        self.trust = job.arguments.trust
         self.precision = precision or ("bf16" if samples.device.type == "cuda" else "float32")
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.precision != "float32"
         module = models.MODELS[job.arguments.model](samples.dataset, width or job.width)
@@ -151,7 +158,7 @@ class Network:
 
     def optimizer(self, kind: str, rate: float, momentum: float = 0.9) -> Any:
         if kind == "lars":
-            return optim.LARS(optim.parameter_groups(self.module), lr=rate, momentum=momentum, trust_coefficient=TRUST)
+            return optim.LARS(optim.parameter_groups(self.module), lr=rate, momentum=momentum, trust_coefficient=self.trust)
         recipe = training.Recipe(momentum=momentum)
         return training.make_optimizer(self.module, recipe, rate)
 
@@ -184,7 +191,7 @@ def train(job: Job, kind: str, batch: int, rate: float, epochs: int, seed: int, 
 
 
 def batches_of(job: Job) -> list:
-    return [64, 256] if job.tiny else [int(batch) for batch in job.arguments.batches.split(",")]
+    return [64, 256] if job.tiny else numbers(job.arguments.batches)
 
 
 class Table:
@@ -236,7 +243,7 @@ def best_rate(job: Job, table: Table, kind: str, batch: int) -> float:
 
     def accuracy(factor: float) -> float:
         if factor not in found:
-            rate = RATE * (batch / 256) ** 0.5 * factor
+            rate = job.first_rate(kind, batch) * factor
             run = train(job, kind, batch, rate, job.epochs(6 if batch <= 256 else 12), 100, samples=job.held_out)
             table.add((kind, batch, rate), run)
             found[factor] = run["accuracy"]
@@ -246,7 +253,7 @@ def best_rate(job: Job, table: Table, kind: str, batch: int) -> float:
     step = 0.5 if accuracy(0.5) > accuracy(1.0) else 2.0
     while len(found) < TRIES and accuracy(factor * step) > accuracy(factor):
         factor *= step
-    return RATE * (batch / 256) ** 0.5 * factor
+    return job.first_rate(kind, batch) * factor
 
 
 def tune(job: Job) -> Table:
@@ -255,7 +262,7 @@ def tune(job: Job) -> Table:
     rates: dict = {"sgd": {}, "lars": {}}
     table.facts["rates"] = rates
     for batch in reversed(batches_of(job)):  # from the fastest
-        for kind in ("sgd", "lars"):
+        for kind in job.arguments.optimizers.split(","):
             rates[kind][str(batch)] = best_rate(job, table, kind, batch)
         job.save()
         if table.is_over():
@@ -268,7 +275,7 @@ def shuffling(job: Job) -> Table:
     same, so that only what the workers hold differs."""
     table = Table(job, "shuffling", ("shards", "workers", "fraction"))
     total = 256 if job.tiny else 4096
-    counts = (4, 32) if job.tiny else (16, 256, 1024)
+    counts = [4, 32] if job.tiny else numbers(job.arguments.workers)
     conditions = [("sorted", workers, fraction) for workers in counts for fraction in (0.0, 0.1, 0.3, 1.0)]
     conditions += [("random", counts[-1], fraction) for fraction in (0.0, 1.0)]
     labels = job.samples.dataset.train_labels.numpy()
@@ -289,16 +296,16 @@ def shuffling(job: Job) -> Table:
 
 
 def batches(job: Job) -> Table:
-    """SGD against LARS, both with warm-up, polynomial decay and the tuned rate; and SGD with the rate of the smallest
-    batch, scaled linearly, which is what one would do without tuning."""
+    """SGD against LARS, both with warm-up, polynomial decay and the tuned rate; and with --linear SGD with the rate
+    of the smallest batch, scaled linearly, which is what one would do without tuning."""
     table = Table(job, "batches", ("optimizer", "batch"))
     smallest = batches_of(job)[0]
     for seed in job.seeds:
         for batch in batches_of(job):
-            linear = job.rate("sgd", smallest) * batch / smallest
-            for kind, rate in (("sgd", job.rate("sgd", batch)), ("lars", job.rate("lars", batch)), ("sgd-linear", linear)):
-                if kind == "sgd-linear" and batch == smallest:
-                    continue
+            rates = {kind: job.rate(kind, batch) for kind in job.arguments.optimizers.split(",")}
+            if job.arguments.linear and batch != smallest:
+                rates["sgd-linear"] = job.rate("sgd", smallest) * batch / smallest
+            for kind, rate in rates.items():
                 run = train(job, kind.split("-")[0], batch, rate, job.epochs(12), seed)
                 table.add((kind, batch), {**run, "rate": rate})
         if table.is_over():
@@ -311,7 +318,7 @@ def adaptive(job: Job) -> Table:
     table = Table(job, "adaptive", ("schedule", "batch_max"))
     batch, largest = (32, 256) if job.tiny else (512, 8192)
     epochs = job.epochs(12)
-    rate = job.rate("sgd", batch)
+    rate = job.arguments.rate or job.rate("sgd", batch)
     part = optim.polynomial(warmup=0.15 * epochs, total=epochs)
     for seed in job.seeds:
         for name, limit in (("decayed", batch), ("adaptive", largest // 4), ("adaptive", largest)):
@@ -418,7 +425,13 @@ def main() -> int:
     parser.add_argument("--model", choices=("resnet9", "mlp"), default="resnet9")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--batches", default="256,1024,4096,8192,16384,32768", help="for tune and batches")
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--workers", default="16,256,1024", help="for shuffling")
+    parser.add_argument("--optimizers", default="sgd,lars", help="for tune and batches")
+    parser.add_argument("--linear", action="store_true", help="in batches, also SGD with the rate of the smallest batch, scaled")
+    parser.add_argument("--trust", type=float, default=TRUST, help=f"the trust coefficient of LARS (default {TRUST})")
+    parser.add_argument("--rate", type=float, help="for adaptive, instead of the tuned one")
+    parser.add_argument("--epochs", type=int, help="of every run (default: 6 to 12)")
+    parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--minutes", type=float, default=14, help="for all experiments; each has a share (default 14)")
     parser.add_argument("--tiny", action="store_true", help="a small network and few samples, to check that it works")
     arguments = parser.parse_args()
