@@ -129,7 +129,8 @@ class GradientCompression:
         self.dense_bytes += buffer.numel() * buffer.element_size()
         if bucket.is_last():
             self.end_step()
-        future = torch.futures.Future()
+        # With its device, the future makes the stream that waits for it wait for ours too.
+        future = torch.futures.Future(devices=[buffer.device] if buffer.is_cuda else None)
         future.set_result(buffer)
         return future
 
