@@ -127,12 +127,14 @@ def start_profiler(arguments):
 
 # ---- the measurement --------------------------------------------------------------------------------
 
-def run(arguments, *options, trace=None, with_device="1"):
-    """Runs train() in a process of its own, traced if `trace` is given, and returns what it measured."""
+def run(arguments, *options, trace=None, with_device="1", window=None):
+    """Runs train() in a process of its own, traced if `trace` is given, and returns what it measured. `window` are the
+    steps that are traced."""
     command = [sys.executable]
     if trace is not None:
         shutil.rmtree(trace, ignore_errors=True)
         command += ["-m", "millrace.trace", "-o", str(trace)]
+        command += ["--steps", window] if window else []
     command += [__file__, "--device", arguments.device, "--side", str(arguments.side), *map(str, options)]
     command += ["--small"] if arguments.small else []
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False,
@@ -156,11 +158,10 @@ def report_of(*traces):
 def compare_busy(arguments, name, host_ms, results):
     trace = arguments.output / f"trace-{name}"
     own = run(arguments, "--train", "resnet", "--steps", arguments.steps, "--batch", arguments.batch,
-              "--host-ms", host_ms, trace=trace)
+              "--host-ms", host_ms, trace=trace, window=f"{arguments.warmup}:{arguments.steps}")
     split = report_of(trace)["time"]
     mean, whole = split["mean"], own["seconds"]
-    # The report covers the warm-up steps too; per step, the two can be compared.
-    steps = own["steps"] + arguments.warmup
+    steps = own["steps"]
     row = {"run": name, "steps": own["steps"], "seconds": whole, "compute_basis": split["compute_basis"],
            "own_busy_share": own["busy_seconds"] / whole, "own_wait_share": own["wait_seconds"] / whole,
            "own_busy_ms_per_step": own["busy_seconds"] / own["steps"] * 1e3,
@@ -222,7 +223,7 @@ def parse():
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--side", type=int, default=224, help="of an image, in pixels")
-    parser.add_argument("--host-ms", type=float, default=30, help="how long training waits for a batch")
+    parser.add_argument("--host-ms", type=float, default=60, help="how long training waits for a batch")
     parser.add_argument("--tiny-steps", type=int, default=3000)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--small", action="store_true", help="a small network: only checks that it runs")
