@@ -30,7 +30,7 @@ struct CallNode {
   uint64_t total_ns = 0;
   uint64_t bytes = 0;
   uint32_t parent = 0;
-  uint32_t reserved = 0;  // nodes are saved as raw bytes
+  uint32_t missing = 0;  // calls of count that failed because the file does not exist
 };
 static_assert(sizeof(CallNode) == 40);
 
@@ -62,6 +62,7 @@ class CallTree {
       to.count += others[i].count;
       to.total_ns += others[i].total_ns;
       to.bytes += others[i].bytes;
+      to.missing += others[i].missing;
     }
   }
 

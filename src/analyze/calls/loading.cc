@@ -125,9 +125,17 @@ class LoadingSums {
       loading_.library_bytes += node.bytes;
       return;
     }
-    if (traits.opens) loading_.opens += node.count;
+    if (traits.opens) {
+      // One that fails says only that the file does not exist, as stat does.
+      loading_.opens += node.count - node.missing;
+      loading_.stats += node.missing;
+      loading_.missing += node.missing;
+    }
     if (traits.kind == CallKind::kRead) loading_.reads += node.count;
-    if (traits.kind == CallKind::kMetadata) loading_.stats += node.count;
+    if (traits.kind == CallKind::kMetadata) {
+      loading_.stats += node.count;
+      loading_.missing += node.missing;
+    }
     if (traits.kind == CallKind::kDirectory) loading_.lists += node.count;
   }
 

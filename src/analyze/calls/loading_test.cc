@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 
 #include "analyze/scan.h"
@@ -63,6 +64,19 @@ TEST_F(LoadingTest, TheTimeOfMakingABatchIsDividedIntoItsParts) {
   EXPECT_EQ(found.threads, 0u);
   EXPECT_EQ(found.fetch_mean_ns, 90 * kMs);
   EXPECT_EQ(found.in_flight, 1.0);
+}
+
+TEST_F(LoadingTest, OpensOfFilesThatDoNotExistAreNoOpens) {
+  const Program program = job_.program({});
+  program.region("fetch", {.at = 1ms, .takes = 90ms});
+  program.call(wire::Call::kStat, "/data/a.yaml", {.at = 2ms, .takes = 2ms, .error = ENOENT});
+  program.call(wire::Call::kStat, "/data/b.yaml", {.at = 5ms, .takes = 2ms, .error = EACCES});
+  program.call(wire::Call::kOpen, "/data/a.json", {.at = 8ms, .takes = 2ms, .error = ENOENT});
+  program.open("/data/b.json", {.at = 11ms, .takes = 2ms});
+  const Loading found = loading();
+  EXPECT_EQ(found.opens, 1u);
+  EXPECT_EQ(found.stats, 3u);
+  EXPECT_EQ(found.missing, 2u);
 }
 
 TEST_F(LoadingTest, WorkersThatFetchAtTheSameTimeAreInFlightTogether) {

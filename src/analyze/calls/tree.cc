@@ -13,6 +13,7 @@
 // callbacks of a directory walk.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -171,6 +172,7 @@ class BlockNester {
     }
     CallNode& node = tree_.node(index);
     ++node.count;
+    node.missing += columns_.error[i] == ENOENT ? 1 : 0;
     node.total_ns += duration_ns;
     if (kind == wire::CallKind::kRead || kind == wire::CallKind::kWrite ||
         kind == wire::CallKind::kTransfer) {
@@ -247,6 +249,10 @@ class TreeMetric final : public Metric {
     if (node.parent >= i) {
       return fail(Errc::kCorrupt, "node {} of a call tree has the invalid parent {}", i,
                   node.parent);
+    }
+    if (node.missing > node.count) {
+      return fail(Errc::kCorrupt, "node {} of a call tree has {} calls, but {} failed", i,
+                  node.count, node.missing);
     }
     depths[i] = static_cast<uint8_t>(depths[node.parent] + 1);
     if (depths[i] > kDepthMax) {

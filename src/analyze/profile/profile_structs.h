@@ -381,7 +381,8 @@ struct Loading {
   uint64_t decompress_ns = 0;  // part of other_ns: regions that decompress
   uint64_t parse_ns = 0;  // part of other_ns: regions that parse text
   uint64_t opens = 0;  // calls in work_ns that opened a file
-  uint64_t stats = 0;  // calls such as stat in work_ns
+  uint64_t stats = 0;  // calls such as stat in work_ns, and opens of files that do not exist
+  uint64_t missing = 0;  // part of stats: the file does not exist
   uint64_t lists = 0;  // calls that list a directory in work_ns
   uint64_t reads = 0;  // calls in work_ns that read, of the system or stdio
   uint64_t library_reads = 0;  // reads by format libraries in work_ns, for example H5Dread
@@ -745,7 +746,8 @@ void visit_fields(auto& visit, Of<Loading> auto&... of) {
   visit(Field{.name = "decompress_ns", .unit = Unit::kNs, .meaning = "part of other_ns: regions that decompress"}, of.decompress_ns...);
   visit(Field{.name = "parse_ns", .unit = Unit::kNs, .meaning = "part of other_ns: regions that parse text"}, of.parse_ns...);
   visit(Field{.name = "opens", .unit = Unit::kCount, .meaning = "calls in work_ns that opened a file"}, of.opens...);
-  visit(Field{.name = "stats", .unit = Unit::kCount, .meaning = "calls such as stat in work_ns"}, of.stats...);
+  visit(Field{.name = "stats", .unit = Unit::kCount, .meaning = "calls such as stat in work_ns, and opens of files that do not exist"}, of.stats...);
+  visit(Field{.name = "missing", .unit = Unit::kCount, .meaning = "part of stats: the file does not exist"}, of.missing...);
   visit(Field{.name = "lists", .unit = Unit::kCount, .meaning = "calls that list a directory in work_ns"}, of.lists...);
   visit(Field{.name = "reads", .unit = Unit::kCount, .meaning = "calls in work_ns that read, of the system or stdio"}, of.reads...);
   visit(Field{.name = "library_reads", .unit = Unit::kCount, .meaning = "reads by format libraries in work_ns, for example H5Dread"}, of.library_reads...);

@@ -350,7 +350,8 @@ export interface Loading {
   decompress_ns: number;  // part of other_ns: regions that decompress
   parse_ns: number;  // part of other_ns: regions that parse text
   opens: number;  // calls in work_ns that opened a file
-  stats: number;  // calls such as stat in work_ns
+  stats: number;  // calls such as stat in work_ns, and opens of files that do not exist
+  missing: number;  // part of stats: the file does not exist
   lists: number;  // calls that list a directory in work_ns
   reads: number;  // calls in work_ns that read, of the system or stdio
   library_reads: number;  // reads by format libraries in work_ns, for example H5Dread
