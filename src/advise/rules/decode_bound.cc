@@ -69,6 +69,7 @@ Code code_of(const analyze::Profile& profile, const analyze::Loading& loading,
         is_marked && is_rest ? loading.decode_ns : loading.other_ns + loading.transform_ns;
   } else {
     code.time_ns = is_marked ? own_ns : own_code_ns(loading);
+    code.time_ns -= std::min(code.time_ns, code_around_storm(profile));
   }
   code.all_ns = is_marked ? loading.other_ns + loading.transform_ns : code.time_ns;
   return code;

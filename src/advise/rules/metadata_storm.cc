@@ -14,13 +14,25 @@
 namespace millrace::advise {
 
 bool examines_files(const analyze::Profile& profile) {
-  constexpr uint64_t kStatsPerSampleMin = 16;  // PIL makes seven
+  constexpr uint64_t kPerSampleMin = 16;
+  constexpr uint64_t kPerOpenMin = 32;  // opening a file with PIL makes 7, with sqlite 17
+  constexpr uint64_t kMissingMin = 8;   // sqlite looks for 4 files that do not exist
+  constexpr uint64_t kWithOpenOfPython = 2;
   const analyze::Loading& loading = profile.loading;
+  const uint64_t samples = std::max<uint64_t>(loading.samples, 1);
   if (loading.stats + loading.lists < kCallsMin) return false;
-  if (2 * loading.lists >= std::max<uint64_t>(loading.samples, 1)) return true;
+  if (2 * loading.lists >= samples) return true;
+  if (loading.missing >= kMissingMin * std::max(samples, loading.opens)) return true;
+  const uint64_t with_opens = std::min(loading.stats, kWithOpenOfPython * loading.opens);
+  const uint64_t others = loading.stats - with_opens;
   // Many such calls on a few files are those of a library that opens them again and again.
-  return loading.stats >= kStatsPerSampleMin * std::max<uint64_t>(loading.samples, 1) &&
-         profile.data.files_read >= kCallsMin;
+  return others >= kPerSampleMin * samples &&
+         (profile.data.files_read >= kCallsMin || loading.stats >= kPerOpenMin * loading.opens);
+}
+
+uint64_t code_around_storm(const analyze::Profile& profile) {
+  const analyze::Loading& loading = profile.loading;
+  return examines_files(profile) ? around_calls(loading, loading.stats + loading.lists) : 0;
 }
 
 namespace {
@@ -57,21 +69,28 @@ Storm storm_in_loop(const analyze::Profile& profile, const Waiting& waiting) {
                "stalls"}}};
 }
 
+std::string found_nothing(const analyze::Loading& loading) {
+  if (2 * loading.missing < loading.stats + loading.lists) return {};
+  return fmt::format(", {} of them for files that do not exist",
+                     format_percent(ratio(loading.missing, loading.stats + loading.lists)));
+}
+
 // Calls that belong to loading samples.
 Storm storm_in_loading(const analyze::Profile& profile, const Waiting& waiting) {
   const analyze::Loading& loading = profile.loading;
   const uint64_t calls = loading.stats + loading.lists;
   if (!examines_files(profile)) return {};
   const uint64_t time_ns = scaled(loading.metadata_ns, ratio(calls, calls + 2 * loading.opens)) +
-                           around_calls(loading, calls);
+                           code_around_storm(profile);
   return {.saved_ns = waiting.due_to(time_ns),
           .title = "metadata storm: files are listed and examined for each sample",
-          .evidence = {{fmt::format("{} calls such as stat and readdir for {}", format_exact(calls),
-                                    counted(loading.samples, "sample", "samples")),
-                        "loading"},
-                       {fmt::format("they and the code around them took {} of {} of loading",
-                                    duration(time_ns), duration(loading.work_ns)),
-                        "loading"}}};
+          .evidence = {
+              {fmt::format("{} calls such as stat and readdir for {}{}", format_exact(calls),
+                           counted(loading.samples, "sample", "samples"), found_nothing(loading)),
+               "loading"},
+              {fmt::format("they and the code around them took {} of {} of loading",
+                           duration(time_ns), duration(loading.work_ns)),
+               "loading"}}};
 }
 
 struct EpochStorms {
@@ -140,14 +159,14 @@ Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& mach
   finding.title = storm.title;
   finding.evidence = std::move(storm.evidence);
   finding.threshold =
-      "200 calls in the training loop, a listing for every second sample, 16 calls for each, or half of an epoch's calls in its "
-      "first tenth; 3 % of the wall time: the files of a dataset do not change during a job, and a "
+      "200 calls in the training loop; a listing for every second sample, 16 calls for each, or 8 "
+      "that find nothing; or half of an epoch's calls in its first tenth; 3 % of the wall time: the files of a dataset do not change during a job, and a "
       "parallel file system serves about ten thousand such calls per second for all jobs together";
   finding.changes =
       Changes(profile, machine)
           .pytorch(
-              "list and examine the files once, before training, and keep the result; better, store "
-              "the list with the data; create the Dataset once, not every epoch; use "
+              "list and examine the files once, before training, and keep the result (functools."
+              "lru_cache for a file that is searched); better, store the list with the data; create the Dataset once, not every epoch; use "
               "persistent_workers=True")
           .tf_data(
               "list the files once, outside the epochs, and pass the list to "

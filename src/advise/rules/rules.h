@@ -76,6 +76,8 @@ bool reads_behind_lock(const analyze::Profile& profile);
 // Whether files are listed or examined for each sample. metadata-storm reports these calls, so
 // many-small-files leaves them out.
 bool examines_files(const analyze::Profile& profile);
+// The code around these calls, which is not the dataset's own; 0 if it does not.
+uint64_t code_around_storm(const analyze::Profile& profile);
 
 // Set if the dataset is read more than once and the later reads wait for storage. Caching would
 // save them.

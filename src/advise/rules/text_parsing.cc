@@ -11,11 +11,17 @@
 namespace millrace::advise {
 namespace {
 
+// Parsing, with what has to be done before if the text is compressed.
+uint64_t unpacking_and_parsing(const analyze::Loading& loading) {
+  const bool unpacks_text = loading.parse_ns >= loading.decompress_ns;
+  return loading.parse_ns + (unpacks_text ? loading.decompress_ns : 0);
+}
+
 // Text in another format, such as .gz or a database: known by the regions of parsers. A header that
 // is parsed each time its file is opened is repeated-opens'.
 bool parses_other(const analyze::Profile& profile) {
   const analyze::Loading& loading = profile.loading;
-  return loading.parse_ns > 0 && 2 * loading.parse_ns >= loading.other_ns &&
+  return loading.parse_ns > 0 && 2 * unpacking_and_parsing(loading) >= loading.other_ns &&
          !opens_archive(profile);
 }
 
@@ -43,7 +49,7 @@ Parsing parsing_of(const analyze::Profile& profile, const analyze::GroupStats& t
     // Reading a sample is parsing it. A binary sample is a slice of an array.
     const uint64_t code_ns = format_of(profile).format == Format::kText
                                  ? own_code_ns(loading) + loading.parse_ns
-                                 : loading.parse_ns;
+                                 : unpacking_and_parsing(loading);
     const uint64_t all_ns = code_ns + loading.read_ns + loading.metadata_ns;
     parsing.time_ns = all_ns - std::min(all_ns, loading.samples * kSampleNs);
     parsing.saved_ns = waiting.due_to(parsing.time_ns);
