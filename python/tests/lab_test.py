@@ -2,14 +2,17 @@
 """millrace.lab: its shards are the loader's, its workers those of data parallelism, its answers and errors plain."""
 
 import contextlib
+import errno
 import gzip
 import io
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree
 from pathlib import Path
@@ -257,6 +260,32 @@ class Command(InFolder):
         self.assertEqual(code, 0)
         self.assertIsNone(json.loads(out)["conditions"][0]["accuracy_interval"])
 
+    def test_shards_that_are_given_twice_are_trained_once(self):
+        code, out, _ = self.run_lab("--samples", "400", "--workers", "4", "--fractions", "0", "--epochs", "1",
+                                    "--repeats", "1", "--shards", "random,random", "--json")
+        self.assertEqual(code, 0)
+        self.assertEqual(len(json.loads(out)["conditions"]), 1)
+
+    def test_a_folder_that_cannot_be_written_is_named_before_training(self):
+        (self.folder / "out").write_text("a file")
+        with mock.patch.object(training.Trainer, "run", side_effect=AssertionError):
+            code, _, err = self.run_lab("--samples", "400", "--workers", "4")
+        self.assertEqual((code, err), (1, f"millrace.lab: cannot write {self.folder}/out: File exists; choose another "
+                                          "folder with --output\n"))
+
+    def test_a_full_disk_is_named_with_the_file(self):
+        full = OSError(errno.ENOSPC, "No space left on device")  # of a write: without the name of the file
+        with mock.patch.object(Path, "write_text", side_effect=full):
+            code, _, err = self.run_lab("--samples", "400", "--workers", "4", "--epochs", "1", "--repeats", "1")
+        self.assertEqual(code, 1)
+        self.assertIn(f"cannot write {self.folder}/out/table.txt: No space left on device", err)
+        if os.path.exists("/dev/full"):
+            with open("/dev/full", "w") as out:
+                run = subprocess.run([sys.executable, "-m", "millrace.lab", "--samples", "400", "--workers", "4",
+                                      "--skew-only"], stdout=out, stderr=subprocess.PIPE, text=True)
+            self.assertEqual((run.returncode, run.stderr),
+                             (1, "millrace.lab: cannot write to standard output: No space left on device\n"))
+
     def test_skew_alone_needs_no_training(self):
         code, out, _ = self.run_lab("--workers", "16", "--skew-only")
         self.assertEqual(code, 0)
@@ -286,6 +315,13 @@ class Command(InFolder):
                                    (("--shards", "even"), "'even' is neither sorted nor random"),
                                    (("--epochs", "0"), "--epochs: 0 is not positive"),
                                    (("--rate", "nan"), "--rate"), (("--model", "vgg"), "is not MODULE:FUNCTION"),
+                                   (("--model", ":net"), "is not MODULE:FUNCTION"),
+                                   (("--data", ".near:load"), "is not MODULE:FUNCTION"),
+                                   (("--seed", str(1 << 70)), "--seed: 1180591620717411303424 is not between"),
+                                   (("--warm-up", "5"), "more than the whole run"),
+                                   (("--device", "meta"), "'meta' is neither cpu nor cuda"),
+                                   (("--device", "cpux"), "'cpux' is neither cpu nor cuda"),
+                                   (("--processes", "2"), "--processes is for real ranks"),
                                    (("--data", "a:b", "--dataset", "synthetic"), "either --dataset or --data")):
             code, _, err = self.run_lab(*(f"--fractions={arguments[1]}",) if arguments[0] == "--fractions" else arguments)
             self.assertEqual(code, 2, (arguments, err))
@@ -302,6 +338,8 @@ class Command(InFolder):
             "    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 2))\n"
             "def pair():\n"
             "    return 1, 2\n"
+            "def ragged():\n"
+            "    return [[1, 2], [3]], [0, 1], [1], [2]\n"
             "def uneven():\n"
             "    return torch.zeros(5, 6), torch.zeros(4), torch.zeros(5, 6), torch.zeros(5)\n")
         usual = ("--workers", "2", "--fractions", "0,1", "--epochs", "1", "--repeats", "1")
@@ -311,6 +349,8 @@ class Command(InFolder):
             self.assertIn("mine:net on mine:data: 200 samples", out)
             for arguments, message in ((("--data", "mine:pair"), "nor four tensors"),
                                        (("--data", "mine:uneven"), "train has 5 samples, but train_labels has the shape"),
+                                       (("--data", "mine:ragged"), "nor four tensors"),
+                                       (("--model", "mine:pair"), "returned tuple, but must return a torch.nn.Module"),
                                        (("--data", "mine:none"), "mine has no function 'none'"),
                                        (("--model", "nowhere:net"), "cannot import nowhere")):
                 code, _, err = self.run_lab(*arguments, *usual)
@@ -345,6 +385,31 @@ class Ranks(InFolder):
                              env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=self.folder, capture_output=True, text=True)
         self.assertEqual(run.returncode, 2, run.stderr)
         self.assertIn("4 workers cannot be divided evenly among 3 ranks", run.stderr)
+
+    def test_ranks_end_with_the_process_that_started_them(self):
+        import torch.distributed
+        if not torch.distributed.is_available():
+            self.skipTest("this torch has no torch.distributed")
+        (self.folder / "slow.py").write_text(
+            "import os, pathlib, time\n"
+            "def load():\n"
+            "    pathlib.Path(f'rank-{os.getpid()}').touch()\n"
+            "    time.sleep(600)\n")
+        for number, code in ((signal.SIGTERM, 1), (signal.SIGINT, 1)):
+            path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
+            run = subprocess.Popen([sys.executable, "-m", "millrace.lab", "--data", "slow:load", "--workers", "2",
+                                    "--ranks", "gloo", "--processes", "2"], cwd=self.folder, stderr=subprocess.PIPE,
+                                   env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}, text=True)
+            while len(ranks := list(self.folder.glob("rank-*"))) < 2:
+                self.assertIsNone(run.poll())
+                time.sleep(0.05)
+            run.send_signal(number)
+            self.assertEqual(run.wait(), code)
+            message = "millrace.lab: interrupted; the results of finished conditions are in millrace-lab\n"
+            self.assertEqual(run.communicate()[1], message if number == signal.SIGINT else "")
+            for rank in ranks:
+                self.assertFalse(os.path.exists(f"/proc/{rank.name[5:]}"), "the rank still runs")
+                rank.unlink()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ import inspect
 import json
 import math
 import os
+import re
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,12 +31,26 @@ examples:
 Writes table.txt, results.json, curves.svg and page.html to the folder --output. See docs/guide/lab.md."""
 
 
+FUNCTION = re.compile(r"[^.:][^:]*:[^:]+")  # MODULE:FUNCTION
+SEEDS = 1 << 32
+RENDEZVOUS = "MILLRACE_LAB_STORE"  # the file by which ranks that ranks.start() has started find each other
+
+
 class UsageError(Exception):
     """Wrong arguments: the command exits with 2."""
 
 
 def main(arguments: list) -> int:
     options = _parser().parse_args(arguments)
+    try:
+        return _main(options, arguments)
+    except KeyboardInterrupt:
+        if RENDEZVOUS in os.environ:
+            return 1  # the process that started the ranks says it
+        return _complain(f"interrupted; the results of finished conditions are in {options.output}", 1)
+
+
+def _main(options: argparse.Namespace, arguments: list) -> int:
     try:
         import numpy  # noqa: F401
         import torch  # noqa: F401
@@ -51,8 +67,6 @@ def main(arguments: list) -> int:
         return _complain(str(error), 2)
     except (LabError, ImportError) as error:
         return _complain(str(error), 1)
-    except KeyboardInterrupt:
-        return _complain("interrupted; results of finished conditions are in the folder --output", 1)
 
 
 def _complain(message: str, code: int) -> int:
@@ -116,11 +130,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(options: argparse.Namespace) -> None:
     """Parses lists and raises for wrong options."""
+    from millrace.lab import results
     options.workers = _numbers("--workers", options.workers, int)
     options.fractions = _numbers("--fractions", options.fractions, float)
-    options.shards = options.shards.split(",")
+    options.shards = list(dict.fromkeys(options.shards.split(",")))
     for kind in options.shards:
-        if kind not in ("sorted", "random"):
+        if kind not in results.KINDS:
             raise UsageError(f"--shards: '{kind}' is neither sorted nor random")
     for fraction in options.fractions:
         if not 0 <= fraction <= 1:  # NaN too
@@ -135,15 +150,19 @@ def _check(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if not math.isfinite(value) or value < 0:
             raise UsageError(f"--{name.replace('_', '-')}: {value:g} is not a number from 0")
-    if options.seed < 0:
-        raise UsageError(f"--seed: {options.seed} is negative")
+    if options.warm_up > 1:
+        raise UsageError(f"--warm-up: {options.warm_up:g} is more than the whole run: give a share, such as 0.1")
+    if not 0 <= options.seed < SEEDS:
+        raise UsageError(f"--seed: {options.seed} is not between 0 and {SEEDS - 1}")
+    if options.processes and not options.ranks:
+        raise UsageError("--processes is for real ranks: give --ranks gloo or nccl, too")
     if options.batch and options.global_batch:
         raise UsageError("give either --batch or --global-batch")
     if options.data and options.dataset:
         raise UsageError("give either --dataset or --data")
     for name in ("data", "model"):
         value = getattr(options, name)
-        if value and ":" not in value and (name == "data" or value not in _model_names()):
+        if value and not FUNCTION.fullmatch(value) and (name == "data" or value not in _model_names()):
             raise UsageError(f"--{name}: '{value}' is not MODULE:FUNCTION"
                              + ("" if name == "data" else f", nor one of {', '.join(_model_names())}"))
 
@@ -187,20 +206,29 @@ def _dataset(options: argparse.Namespace) -> Any:
         import torch
         try:
             given = datasets.Dataset(options.data, *map(torch.as_tensor, given))
-        except TypeError:
+        except (TypeError, ValueError, RuntimeError):
             raise datasets.LabError(f"--data {options.data} returned neither a millrace.lab.Dataset nor four tensors "
                                     "(training samples, labels, test samples, labels)") from None
     return given.first(options.samples)
 
 
 def _model(options: argparse.Namespace) -> Callable:
+    import torch
+    from millrace.lab.datasets import LabError
     from millrace.lab.models import MODELS
     if options.model in MODELS:
         return MODELS[options.model]
     function = _imported("model", options.model)
     needed = [each for each in inspect.signature(function).parameters.values()
               if each.default is each.empty and each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
-    return function if needed else lambda dataset: function()
+
+    def make(dataset: Any) -> torch.nn.Module:
+        made = function(dataset) if needed else function()
+        if not isinstance(made, torch.nn.Module):
+            raise LabError(f"--model {options.model} returned {type(made).__name__}, but must return a torch.nn.Module")
+        return made
+
+    return make
 
 
 def _device(options: argparse.Namespace) -> Any:
@@ -214,9 +242,16 @@ def _device(options: argparse.Namespace) -> Any:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise UsageError(f"--device: '{name}' is not a device of PyTorch; give cpu or cuda") from None
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise UsageError(f"--device: '{name}' is neither cpu nor cuda")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise LabError("--device: PyTorch finds no CUDA device here; give --device cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise LabError(f"there is no {name}: this machine has {torch.cuda.device_count()} CUDA devices; give another "
+                       "--device, or fewer --processes")
+    if device.type != "cuda" and options.ranks == "nccl":
+        raise LabError("--ranks nccl needs a GPU for each rank; give --ranks gloo")
     if device.type == "cpu" and options.precision == "fp16":
         raise LabError("--precision fp16 needs a GPU; give --precision bf16 or float32")
     if device.type == "cuda":
@@ -227,6 +262,7 @@ def _device(options: argparse.Namespace) -> Any:
 def _run(options: argparse.Namespace) -> int:
     import torch
     from millrace.lab import experiment, ranks, results
+    from millrace.lab.datasets import LabError
     if options.threads:
         torch.set_num_threads(options.threads)
     device = _device(options)
@@ -235,34 +271,56 @@ def _run(options: argparse.Namespace) -> int:
                                device=device, options=options)
         try:
             plan.check()
-        except experiment.PlanError as error:
+        except LabError as error:
             raise UsageError(str(error)) from None
+        if plan.processes.rank == 0 and not options.skew_only:
+            _make_folder(options.output)
         progress = Progress(not options.quiet and sys.stderr.isatty() and plan.processes.rank == 0)
         report = plan.run(progress, lambda partial: _save(options, partial, plan.processes.rank))
         progress.clear()
         if plan.processes.rank == 0:
             colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-            print(json.dumps(report, indent=1) if options.json else results.text(report, colour))
+            text = json.dumps(report, indent=1) if options.json else results.text(report, colour)
             if not options.json and not options.skew_only:
-                print(f"\nwrote {options.output}/page.html, curves.svg, results.json, table.txt")
+                text += f"\n\nwrote {options.output}/page.html, curves.svg, results.json, table.txt"
+            try:
+                print(text, flush=True)
+            except OSError as error:
+                sys.stdout = None  # at its end, Python would try again
+                raise LabError(f"cannot write to standard output: {error.strerror}") from None
     return 0
+
+
+def _make_folder(folder: Path) -> None:
+    """Before training, which may take hours: can the results be written?"""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _write_error(error, folder) from None
+
+
+def _write_error(error: OSError, path: Path) -> Exception:
+    from millrace.lab.datasets import LabError
+    # A full disk has no name in the error.
+    return LabError(f"cannot write {path}: {error.strerror}; choose another folder with --output")
 
 
 def _save(options: argparse.Namespace, report: dict, rank: int) -> None:
     from millrace.lab import page, results
-    from millrace.lab.datasets import LabError
     if rank != 0:
         return
     files = {"table.txt": results.text(report, False) + "\n", "results.json": json.dumps(report, indent=1) + "\n",
              "curves.svg": page.curves(report), "page.html": page.html(report)}
-    try:
-        options.output.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            unfinished = options.output / f".{name}.part"
+    for name, text in files.items():
+        unfinished = options.output / f".{name}.part"
+        try:
             unfinished.write_text(text, encoding="utf-8")
             unfinished.replace(options.output / name)
-    except OSError as error:
-        raise LabError(f"cannot write {error.filename}: {error.strerror}; choose another folder with --output") from None
+        except OSError as error:
+            unfinished.unlink(missing_ok=True)
+            raise _write_error(error, options.output / name) from None
 
 
 class Progress:

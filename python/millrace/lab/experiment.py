@@ -8,12 +8,8 @@ from typing import Any
 import torch
 
 from millrace.lab import results, shards, training
-from millrace.lab.datasets import Dataset, LabError
+from millrace.lab.datasets import Dataset
 from millrace.lab.models import for_workers, worker_norms
-
-
-class PlanError(LabError):
-    """The conditions cannot be trained: wrong numbers of workers, for example."""
 
 
 @dataclass
@@ -26,13 +22,10 @@ class Plan:
     processes: training.Processes = field(default_factory=training.Processes)
 
     def check(self) -> None:
-        try:
-            for workers in self.options.workers:
-                for fraction in self.options.fractions:
-                    shards.check(len(self.dataset.train), workers, fraction, self.batch(workers))
-                self.processes.mine(workers)
-        except LabError as error:
-            raise PlanError(str(error)) from None
+        """Raises LabError if the conditions cannot be trained: wrong numbers of workers, for example."""
+        for workers in self.options.workers:
+            shards.check(len(self.dataset.train), workers, self.batch(workers))
+            self.processes.mine(workers)
 
     def batch(self, workers: int) -> int:
         if self.options.global_batch:
@@ -71,11 +64,9 @@ class Plan:
             def show(epoch: int, run: training.Run, repeat: int = repeat) -> None:
                 part = (repeat + (epoch + 1) / recipe.epochs) / self.options.repeats
                 progress.show((number + part) / count, f"{kind} shards, {workers} workers, Q = {fraction:g}, seed "
-                              f"{repeat}: epoch {epoch + 1}, accuracy {100 * run.accuracy[-1]:.1f} %")
+                              f"{self.options.seed + repeat}: epoch {epoch + 1}, accuracy {100 * run.accuracy[-1]:.1f} %")
 
             trainer = training.Trainer(samples, self.make_model, held, recipe, seed, self.processes)
-            if trainer.steps == 0:
-                raise LabError(f"an epoch of {len(self.dataset.train)} samples has no step of {trainer.global_batch}")
             run = trainer.run(show)
             runs.append({"seed": seed, "accuracy": run.accuracy, "loss": results.finite(run.loss), "skew": run.skew,
                          "seconds": run.seconds, "exchanged_per_epoch": run.exchanged_per_epoch,

@@ -1,6 +1,7 @@
 """Real ranks: processes that each have some of the workers, and average their gradients."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -9,23 +10,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Optional
 
+from millrace.lab._command import RENDEZVOUS
 from millrace.lab.datasets import LabError
-
-_STORE = "MILLRACE_LAB_STORE"
 
 
 def start(arguments: list, count: int) -> int:
     """Runs this command as so many ranks. If one fails, the others are stopped."""
     with tempfile.TemporaryDirectory(prefix="millrace-lab-") as folder:
-        processes = []
-        for rank in range(count):
-            environment = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count),
-                           _STORE: os.path.join(folder, "store")}
-            environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
-            processes.append(subprocess.Popen([sys.executable, "-m", "millrace.lab", *arguments], env=environment))
+        processes: list = []
+        # By default it would end this process alone, and leave the ranks behind.
+        old_handler = signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
         try:
+            for rank in range(count):
+                environment = {**os.environ, "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count),
+                               RENDEZVOUS: os.path.join(folder, "store")}
+                environment.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // count)))
+                processes.append(subprocess.Popen([sys.executable, "-m", "millrace.lab", *arguments], env=environment))
             return _wait(processes)
+        except OSError as error:
+            raise LabError(f"cannot start rank {len(processes)} of {count}: {error.strerror}; give fewer --processes") \
+                from None
         finally:
+            signal.signal(signal.SIGTERM, old_handler)
             for process in processes:
                 if process.poll() is None:
                     process.terminate()
@@ -54,7 +60,7 @@ def joined(backend: Optional[str]) -> Iterator[None]:
     import torch.distributed as dist
     if not dist.is_available():
         raise LabError("this PyTorch has no torch.distributed: leave --ranks out")
-    store = os.environ.get(_STORE)
+    store = os.environ.get(RENDEZVOUS)
     try:
         if store:
             dist.init_process_group(backend, init_method=f"file://{store}", rank=int(os.environ["RANK"]),

@@ -12,7 +12,6 @@ import numpy
 from millrace.lab.datasets import LabError
 from millrace.loader._native import native
 
-ARRANGEMENTS = ("sorted", "random")
 # A permutation of an epoch that no run reaches decides what is in random shards.
 _ARRANGING_EPOCH = 1 << 40
 _GRID = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
@@ -50,9 +49,14 @@ class Shards:
 
     def holders(self, epoch: int) -> numpy.ndarray:
         """The worker that has each sample in the epoch."""
-        holders = numpy.empty(len(self.arrangement), dtype=numpy.int64)
-        holders[self.epoch(epoch)] = numpy.arange(len(holders)) % self.workers
-        return holders
+        return holders_of(self.epoch(epoch), self.workers)
+
+
+def holders_of(samples: numpy.ndarray, workers: int) -> numpy.ndarray:
+    """The worker that has each sample, given the samples in the order of positions."""
+    holders = numpy.empty(len(samples), dtype=numpy.int64)
+    holders[samples] = numpy.arange(len(samples)) % workers
+    return holders
 
 
 def arrange(labels: numpy.ndarray, arrangement: str, seed: int) -> numpy.ndarray:
@@ -63,12 +67,8 @@ def arrange(labels: numpy.ndarray, arrangement: str, seed: int) -> numpy.ndarray
     return numpy.asarray(share.samples(order, _ARRANGING_EPOCH, 0)[0], dtype=numpy.int64)
 
 
-def check(sample_count: int, workers: int, fraction: float, batch: int) -> None:
+def check(sample_count: int, workers: int, batch: int) -> None:
     """Raises unless the workers can train."""
-    if not 0 <= fraction <= 1:  # NaN too
-        raise LabError(f"--fractions: {fraction:g} is not between 0 (local shuffling) and 1 (global)")
-    if workers < 1:
-        raise LabError(f"--workers: {workers} workers cannot train: give 1 or more")
     if workers > sample_count:
         raise LabError(f"--workers: {workers} workers are more than the {sample_count} training samples, so some "
                        "workers would have none: give fewer workers")
@@ -97,8 +97,7 @@ class TrafficCount:
 
     def add(self, samples: numpy.ndarray) -> None:
         """The samples of the next epoch, in the order of positions."""
-        holders = numpy.empty(len(samples), dtype=numpy.int64)
-        holders[samples] = numpy.arange(len(samples)) % self._workers
+        holders = holders_of(samples, self._workers)
         held = numpy.bincount(holders, minlength=self._workers)
         if self._last is not None:
             moves = holders != self._last

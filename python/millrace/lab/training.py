@@ -17,7 +17,7 @@ from torch import nn
 
 from millrace.lab.datasets import Dataset, LabError
 from millrace.lab.models import for_workers, worker_norms
-from millrace.lab.shards import Shards, TrafficCount, skew
+from millrace.lab.shards import Shards, TrafficCount, holders_of, skew
 
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -198,9 +198,7 @@ class Trainer:
         for epoch in range(self.recipe.epochs):
             order = self.shards.epoch(epoch)
             traffic.add(order)
-            holders = numpy.empty(len(order), dtype=numpy.int64)
-            holders[order] = numpy.arange(len(order)) % self.shards.workers
-            run.skew.append(skew(labels, holders, self.shards.workers))
+            run.skew.append(skew(labels, holders_of(order, self.shards.workers), self.shards.workers))
             begin = time.perf_counter()
             run.loss.append(self._train(epoch, order))
             run.seconds += time.perf_counter() - begin
