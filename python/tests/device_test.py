@@ -159,6 +159,22 @@ class DeviceTest(TracedTest):
         recording = self.record_script(self.write("train.py", code))
         self.assertEqual(len(set(places(recording.named("device")))), 3)
 
+    def test_a_capture_that_cannot_begin_does_not_end_the_timing(self):
+        code = TRAIN.replace("main(STEPS, HOST_MS)", """
+    import types
+    from millrace.trace import _torch
+    class CUDAGraph:
+        def capture_begin(self): raise RuntimeError("another capture is under way")
+        def capture_end(self): pass
+    _torch.patch_graphs(types.SimpleNamespace(CUDAGraph=CUDAGraph))
+    try:
+        CUDAGraph().capture_begin()
+    except RuntimeError:
+        main(3, 0)
+    """)
+        recording = self.record_script(self.write("train.py", code))
+        self.assertEqual(len(set(places(recording.named("device")))), 3)
+
     def test_marked_methods_are_still_the_same_in_sets(self):
         code = FAKE + """
     import torch
@@ -270,6 +286,8 @@ class WindowTest(TracedTest):
                 for name in ("batch_wait", "forward", "backward", "optimizer"):
                     self.assertEqual(places(recording.named(name)), wanted, name)
                 self.assertEqual(sorted(places(recording.named("fetch"))), wanted)
+                self.assertEqual(sorted(places(recording.named("read"))), sorted(2 * wanted))
+                self.assertEqual(sorted(places(recording.named("collate"))), wanted)
                 opens = [event for event in recording.events if "log.txt" in str(event)]
                 self.assertTrue(opens)
 

@@ -148,7 +148,7 @@ def traced_fetcher_init(real_init):
         real_init(self, *arguments, **keywords)
         if worker_info() is not None:
             follow(next_worker_epoch(), None, True)
-        if not _trace.enabled():
+        if not _trace.enabled() and _window.current is None:  # a window may open after this
             return
         if hasattr(self, "dataset_iter"):
             self.dataset_iter = ReadIterator(self.dataset_iter, is_evaluation())
@@ -470,7 +470,11 @@ def patch_graphs(module):
     @functools.wraps(real_begin)
     def capture_begin(self, *arguments, **keywords):
         timer.begin_capture()
-        return real_begin(self, *arguments, **keywords)
+        try:
+            return real_begin(self, *arguments, **keywords)
+        except BaseException:
+            timer.end_capture()  # nobody else will: there is nothing to end
+            raise
 
     @functools.wraps(real_end)
     def capture_end(self, *arguments, **keywords):
