@@ -42,12 +42,15 @@ class Kernels(unittest.TestCase):
     def test_steps_are_those_of_the_host(self) -> None:
         values = [torch.randn(3000), torch.randn(7, 5), torch.zeros(4),
                   torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), torch.randn(())]
-        for options in ({}, {"lr_in_momentum": False}, {"clip": True}, {"maximize": True}):
+        for options in ({}, {"lr_in_momentum": False}, {"clip": True}, {"maximize": True},
+                        {"clip": True, "lr_in_momentum": False}):
             with self.subTest(**options):
                 host, on_host = self.make(values, **options)
                 device, on_device = self.make(values, **options)
                 table = _kernels.Table(CPU)
                 for step in range(4):
+                    for group in on_host.param_groups + on_device.param_groups:
+                        group["lr"] = 0.0 if step == 0 else 0.5
                     for one, other in zip(host, device):
                         one.grad = torch.randn_like(one)
                         if step == 2 and one.dim() == 2:

@@ -45,7 +45,7 @@ def reference(w, gradients, rates, momentum=0.9, decay=5e-4, trust=1e-3, inside=
         if adapt and w_norm > 0 and g_norm > 0:
             ratio = trust * w_norm / (g_norm + decay * w_norm)
         if adapt and clip:
-            ratio = min(ratio / lr, 1.0)
+            ratio = min(ratio / lr, 1.0) if lr > 0 else 1.0
         if inside:
             v = momentum * v + lr * ratio * (g + decay * w)
             w = w - v
@@ -104,7 +104,7 @@ class Values(unittest.TestCase):
         torch.manual_seed(1)
         start = torch.randn(7, 5)
         gradients = [torch.randn(7, 5) * 10.0**(k - 2) for k in range(6)]
-        rates = [0.1, 0.4, 1.5, 1.0, 0.5, 0.01]
+        rates = [0.0, 0.4, 1.5, 1.0, 0.5, 0.01]  # a schedule may begin with 0
         forms = [{"inside": inside, "clip": clip, "adapt": adapt}
                  for inside in (True, False) for clip in (True, False) for adapt in (True, False)]
         for way in WAYS:
@@ -121,6 +121,16 @@ class Values(unittest.TestCase):
                             optimizer.step()
                         expected = reference(start.to(dtype), gradients, rates, **form)
                         torch.testing.assert_close(w.detach().double(), expected, rtol=near, atol=near)
+
+    def test_kernels_are_for_parameters_on_one_gpu(self):
+        def on(*devices: str) -> list:
+            return [mock.Mock(device=torch.device(name)) for name in devices]
+
+        with mock.patch.object(lars, "_kernels", mock.Mock()):
+            self.assertIs(lars._choose(on("cuda:1", "cuda:1")), lars._step_by_kernels)
+            for devices in (("cuda:0", "cuda:1"), ("cuda:0", "cpu"), ("mps",)):
+                self.assertIs(lars._choose(on(*devices)), lars._step_on_tensors)
+            self.assertIs(lars._choose(on("cpu")), lars._step_on_host)
 
     def test_maximize_ascends(self):
         for way in WAYS:

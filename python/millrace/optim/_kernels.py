@@ -35,7 +35,8 @@ class Table:
         options = self._options(batches)
         norms_kernel[(self._chunks,)](self._pointers, self._tensors, self._owners, self._sums, self._chunks,
                                       CHUNK=CHUNK, BLOCK=BLOCK)
-        total = self._sums[1].sum(dim=0, keepdim=True)  # finite if and only if all gradients are
+        # Finite if and only if all gradients are, up to an overflow of their squares.
+        total = self._sums[1].sum(dim=0, keepdim=True)
         for each in found:
             total = total + torch.where(each != 0, torch.inf, 0.0)
         update_kernel[(self._chunks,)](self._pointers, self._tensors, self._owners, self._sums, self._chunks, total,
@@ -144,7 +145,7 @@ def update_kernel(pointers, tensors, owners, sums, chunks, total, table, skipped
     g_norm = tl.sqrt(tl.sum(g_sum))
     has_norms = is_adapted & (w_norm != 0) & (g_norm != 0)
     trust = tl.where(has_norms, tl.load(row + 3) * w_norm / (g_norm + decay * w_norm), 1.0)
-    trust = tl.where(is_adapted & is_clipped & (lr > 0), tl.minimum(trust / lr, 1.0), trust)
+    trust = tl.where(is_adapted & is_clipped, tl.where(lr > 0, tl.minimum(trust / lr, 1.0), 1.0), trust)
     into = tl.where(is_in_momentum, trust * lr, trust)
     onto = tl.where(is_in_momentum, 1.0, lr)
 

@@ -169,10 +169,11 @@ def _by_kind(batch: _Batch) -> list[_Batch]:
 def _choose(batches: list[_Batch]) -> Callable[[LARS, list[_Batch]], None]:
     if _is_compiling():
         return _step_on_tensors
-    kinds = {batch.device.type for batch in batches}
-    if kinds == {"cpu"}:
+    devices = {batch.device for batch in batches}
+    if {device.type for device in devices} == {"cpu"}:
         return _step_on_host
-    return _step_by_kernels if kinds == {"cuda"} and _kernels is not None else _step_on_tensors
+    is_one_gpu = len(devices) == 1 and batches[0].device.type == "cuda"
+    return _step_by_kernels if is_one_gpu and _kernels is not None else _step_on_tensors
 
 
 def _is_compiling() -> bool:
@@ -208,8 +209,8 @@ def _host_rates(group: dict[str, Any], w_norm: float, g_norm: float) -> tuple[fl
     lr, trust = float(group["lr"]), 1.0
     if group["adapt"] and w_norm != 0 and g_norm != 0:
         trust = group["trust_coefficient"] * w_norm / (g_norm + group["weight_decay"] * w_norm)
-    if group["adapt"] and group["clip"] and lr > 0:
-        trust = min(trust / lr, 1.0)
+    if group["adapt"] and group["clip"]:
+        trust = min(trust / lr, 1.0) if lr > 0 else 1.0
     return (trust * lr, 1.0) if group["lr_in_momentum"] else (trust, lr)
 
 
@@ -222,10 +223,11 @@ def _step_by_kernels(optimizer: LARS, batches: list[_Batch]) -> None:
     if device not in optimizer._tables:
         optimizer._tables[device] = _kernels.Table(device)
     table = optimizer._tables[device]
-    if table.look(batches):
-        table.step(batches, _unscale(optimizer, batches), optimizer._skipped_on(device))
-    else:
-        _step_on_tensors(optimizer, batches)
+    with torch.cuda.device(device):  # Triton launches on the current one
+        if table.look(batches):
+            table.step(batches, _unscale(optimizer, batches), optimizer._skipped_on(device))
+            return
+    _step_on_tensors(optimizer, batches)
 
 
 def _step_on_tensors(optimizer: LARS, batches: list[_Batch]) -> None:
@@ -287,7 +289,7 @@ def _device_rates(batch: _Batch, norms: _Norms) -> tuple[Tensor, Any]:
         trust = group["trust_coefficient"] * w_norms / (g_norms + group["weight_decay"] * w_norms)
         trust = torch.where((w_norms != 0) & (g_norms != 0), trust, torch.ones_like(trust))
         if group["clip"]:
-            trust = (trust / lr).clamp(max=1.0)
+            trust = torch.nan_to_num(trust / lr, nan=1.0).clamp(max=1.0)  # 0 / 0: both are 0
     return (trust * lr, 1.0) if group["lr_in_momentum"] else (trust, lr)
 
 
