@@ -18,6 +18,8 @@
 #include "data/source.h"
 #include "format/file_source.h"
 #include "loader/exchange/held_shard.h"
+#include "loader/order/order.h"
+#include "loader/order/share.h"
 #include "loader_extension/array.h"
 
 namespace millrace::python {
@@ -69,6 +71,10 @@ struct Decoder {
 // The ranks of this process's job. Initializes MPI once; disconnect() ends it.
 Result<std::shared_ptr<comm::Comm>> connected();
 
+// The samples of a batch, which of them are real (not padding), and the seeds of its rows.
+py::tuple samples_of(const loader::order::Share& share, const loader::order::Order& order,
+                     uint64_t epoch, uint64_t index);
+
 // What a rank holds on its storage, and what it exchanged.
 py::dict describe_held(const loader::exchange::HeldStats& stats);
 
@@ -77,6 +83,7 @@ Array make_array(data::ElementType type, std::vector<int64_t> shape);
 
 void bind_sources(py::module_& module);
 void bind_drawing(py::module_& module);
+void bind_batch(py::module_& module);
 void bind_loader(py::module_& module);
 void bind_exchange(py::module_& module);
 

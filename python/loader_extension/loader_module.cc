@@ -168,6 +168,7 @@ PYBIND11_MODULE(_loader, module) {
   bind_array(module);
   bind_sources(module);
   bind_drawing(module);
+  bind_batch(module);
   bind_loader(module);
   bind_exchange(module);
   module.def("parse_size", [](const std::string& text) { return take(parse_bytes(text)); });
