@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "store/preload/copy_bytes.h"
 #include "store/preload/fast_files.h"
 
 namespace millrace::store {
@@ -34,6 +35,20 @@ int64_t sought(FastFiles& files, int fd, int64_t offset, int whence) {
   int64_t result = 0;
   EXPECT_TRUE(files.seek(fd, offset, whence, &result));
   return result;
+}
+
+TEST(CopyBytes, CopiesAnyLengthAtAnyPlace) {
+  std::vector<std::byte> from(200'000);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + i / 251);
+  for (const size_t size : {0, 1, 63, 4096, 16383, 16384, 32767, 32768, 32769, 49152, 131'071}) {
+    for (const size_t shift : {0, 1, 64, 4095}) {
+      std::vector<std::byte> to(size + 2 * 64, std::byte{0x5a});
+      copy_bytes(to.data() + 64, from.data() + shift, size);
+      EXPECT_EQ(memcmp(to.data() + 64, from.data() + shift, size), 0) << size << " at " << shift;
+      EXPECT_EQ(to[63], std::byte{0x5a});
+      EXPECT_EQ(to[64 + size], std::byte{0x5a});
+    }
+  }
 }
 
 TEST(FastFiles, ReadAdvancesAndEndsAtTheEnd) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "hook/syscall.h"
+#include "store/preload/copy_bytes.h"
 #include "store/preload/lookup.h"
 #include "store/preload/text.h"
 #include "store/preload/writers.h"

@@ -34,19 +34,6 @@ struct FastPiece {
   size_t size_bytes = 0;
 };
 
-// The processor fetches ahead only inside a page: whoever copies from the arena waits at the
-// beginning of each. So the beginnings of the next pages are fetched before.
-inline constexpr size_t kPrefetchedBytes = 4 * 4096;
-inline void prefetch_pages(const std::byte* bytes, uint64_t size_bytes) {
-  constexpr uint64_t kPageBytes = 4096;
-  constexpr size_t kLineBytes = 64;
-  const uint64_t end = size_bytes < kPrefetchedBytes ? size_bytes : kPrefetchedBytes;
-  for (uint64_t at = 0; at < end; at += kPageBytes) {
-    __builtin_prefetch(bytes + at);
-    __builtin_prefetch(bytes + at + kLineBytes);
-  }
-}
-
 class FastFiles {
  public:
   enum class State : uint8_t {

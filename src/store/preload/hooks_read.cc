@@ -2,11 +2,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "store/preload/copy_bytes.h"
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
 
@@ -21,18 +21,6 @@ constinit Real<ssize_t(int, void*, size_t)> real_read{"read"};
 constinit Real<ssize_t(int, void*, size_t, off_t)> real_pread{"pread"};
 constinit Real<ssize_t(int, const iovec*, int)> real_readv{"readv"};
 constinit Real<ssize_t(int, const iovec*, int, off_t)> real_preadv{"preadv"};
-
-void copy_bytes(void* to, const std::byte* from, size_t size) {
-  auto* out = static_cast<std::byte*>(to);
-  while (size > 0) {
-    const size_t part = size < kPrefetchedBytes ? size : kPrefetchedBytes;
-    prefetch_pages(from, part);
-    memcpy(out, from, part);
-    out += part;
-    from += part;
-    size -= part;
-  }
-}
 
 // False if it is not a fast descriptor, or if only the kernel can tell what is wrong.
 bool read_fast(int fd, void* buffer, size_t count, ssize_t* result) {
