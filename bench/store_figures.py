@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """The figures of `millrace store`, each as a ratio to something measured in turns with it in the same run.
 
-    bench/store_figures.py build/release/bin/millrace [--folder DIR] [--only NAME...] [--rounds N] [--json]
+    bench/store_figures.py build/release/bin/millrace [--folder DIR] [--only NAME...] [--sizes SIZE...] [--rounds N] [--json]
 
     read    whole files in random order, hot, by a C program and by Python, with 1 and 2 threads: the default mode and
             the fast mode against the same files on tmpfs; the fast mode against FUSE as libfuse makes it by default
             (bench/store_fuse.c), against `store mount --no-keep-cache`, and against copying the bytes in memory
-    pack    pack --codec none against cp -r on the same file system. `pack` makes its files durable and `cp` does not
+    pack    pack --codec none against cp -r on the same file system. `pack` makes its files durable and `cp`
+            does not, so there is also cp -r and sync
     list    find over a million files, against ext4 with everything cached (or what else DIR is)
     scale   a catalogue of ten million files (--many): bench_store_catalogue, beside millrace; and find over it
     epoch   an epoch of 16 KB files from a cold GlusterFS on loopback, against the store. Needs root, glusterfs-server
+    larger  an epoch of a dataset four times as large as the capacity, pack and files on a cold GlusterFS: by itself, with
+            its order known, and directly; beside reading the pack from beginning to end, and TCP on loopback
     remote  reads from another host, against MPI itself: bench_store_remote, beside millrace, on two emulated hosts; needs root
 
 Every figure is the median of the ratios of the rounds: the speed of a machine with other users changes from minute to
@@ -24,6 +27,7 @@ import os
 import random
 import shlex
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -272,7 +276,7 @@ def measure_read(figures: Figures, size: str, places: dict, reader_name: str, re
 def measure_reads(figures: Figures) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm", prefix="store-") as folder:
         readers = {"C": [make_reader(Path(folder))], "Python": [sys.executable, "-c", PYTHON_READER]}
-        for size in SIZES:
+        for size in figures.options.sizes:
             one = Path(folder) / str(SIZES[size])
             one.mkdir()
             measure_size(figures, size, one, readers)
@@ -300,6 +304,7 @@ def measure_pack(figures: Figures) -> None:
                 seconds["cp and sync"].append(copied + timed("sync", "-f", folder / "copy"))
                 shutil.rmtree(folder / "copy")
             figures.row(f"pack, codec none, against cp -r, {size}", ">= 0.7", seconds, "cp", "none")
+            figures.row(f"pack, codec none, against cp -r and sync, {size}", "", seconds, "cp and sync", "none")
 
 
 # ---- list
@@ -410,6 +415,79 @@ def measure_epoch(figures: Figures) -> None:
             figures.row(f"{kind} epoch of 16 KB files, against cold GlusterFS", ">= 5", seconds, "shared", kind)
 
 
+# ---- larger
+
+
+LARGER_BYTES = {"16 KB": 64_000_000, "128 KB": 128_000_000}
+
+TCP_SENDER = """
+import socket, sys
+with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as out:
+    piece = bytes(1 << 20)
+    for _ in range(1024):
+        out.sendall(piece)
+"""
+
+
+def tcp_bytes_per_second() -> float:
+    """What two processes reach over loopback, which carries GlusterFS here."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sender = subprocess.Popen([sys.executable, "-c", TCP_SENDER, str(server.getsockname()[1])])
+        connection, _ = server.accept()
+        room, received, begin = bytearray(1 << 20), 0, time.perf_counter()
+        while size := connection.recv_into(room):
+            received += size
+        seconds = time.perf_counter() - begin
+        connection.close()
+        sender.wait()
+    return received / seconds
+
+
+def larger_epoch(figures: Figures, reader: Path, folder: Path, packs: Path, names: list, capacity: int, order: bool) -> float:
+    """Seconds, with the start of the service."""
+    begin = time.perf_counter()
+    with figures.store(packs, folder / "store", "--capacity", capacity) as environment:
+        plain = environment | {"LD_PRELOAD": ""}
+        order_file = folder / "order"
+        order_file.write_text("".join(f"{name}\n" for name in names))
+        words = [figures.millrace, "store", "warm", "--order", order_file]
+        warm = subprocess.Popen(words, env=plain, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) if order else None
+        place = Place(folder, "store", folder / "store", names, environment)
+        timed(reader, place.list, 1, 0, -1, env=environment)
+        seconds = time.perf_counter() - begin
+    if warm is not None:
+        warm.wait()
+    return seconds
+
+
+def measure_larger(figures: Figures) -> None:
+    for size, total in LARGER_BYTES.items():
+        with gluster(figures.options.folder) as (mount, forget), tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+            folder = Path(name)
+            reader = make_reader(folder)
+            names = make_files(mount / "plain", SIZES[size], total)
+            random.Random(1).shuffle(names)
+            packs = mount / "packs"
+            run(figures.millrace, "store", "pack", mount / "plain", "-o", packs, "--codec", "none", stderr=subprocess.DEVNULL)
+            shared = Place(folder, "shared", mount / "plain", names)
+            seconds = {"shared": [], "store": [], "order": [], "pack": []}
+            for _ in range(max(1, figures.rounds // 3)):
+                forget()
+                seconds["shared"].append(timed(reader, shared.list, 1, 0, -1))
+                for kind in ("store", "order"):
+                    forget()
+                    seconds[kind].append(larger_epoch(figures, reader, folder, packs, names, total // 4, kind == "order"))
+                forget()
+                seconds["pack"].append(timed("dd", f"if={packs / 'part-00000.pack'}", "of=/dev/null", "bs=4M",
+                                             stderr=subprocess.DEVNULL))
+            figures.row(f"epoch with room for a quarter, {size}, against cold GlusterFS", "", seconds, "shared", "store")
+            figures.row(f"the same, with its order known, {size}", "", seconds, "shared", "order")
+            speeds = {kind: total / statistics.median(times) / 1e6 for kind, times in seconds.items()}
+            figures.note(f"larger, {size}: files of GlusterFS {speeds['shared']:.0f} MB/s, store {speeds['store']:.0f}, "
+                         f"with its order {speeds['order']:.0f}, the pack from beginning to end {speeds['pack']:.0f}")
+    figures.note(f"larger: TCP on loopback {tcp_bytes_per_second() / 1e6:.0f} MB/s")
+
+
 # ---- remote
 
 
@@ -429,7 +507,7 @@ def measure_remote(figures: Figures) -> None:
 
 
 MEASURES = {"read": measure_reads, "pack": measure_pack, "list": measure_list, "scale": measure_scale,
-            "epoch": measure_epoch, "remote": measure_remote}
+            "epoch": measure_epoch, "larger": measure_larger, "remote": measure_remote}
 
 
 def main() -> None:
@@ -437,6 +515,7 @@ def main() -> None:
     parser.add_argument("millrace")
     parser.add_argument("--folder", help="where to write; the default is that of temporary files")
     parser.add_argument("--only", nargs="+", choices=MEASURES, default=list(MEASURES))
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES), help="of the files that are read")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--bytes", type=int, default=200_000_000, help="of each tree that is packed")
     parser.add_argument("--files", type=int, default=1_000_000, help="number of files to list")

@@ -2,8 +2,8 @@
  *
  *   bench_store_read LIST THREADS SEED SECONDS [copy]
  *
- * LIST names a file with one path per line. Passes over all of them, each in a new random order and
- * divided among the threads, go on until SECONDS have passed. Prints the number of files and the
+ * LIST names a file with one path per line. Passes over all of them, each in a new random order (with
+ * SEED 0 in that of the list) and divided among the threads, go on until SECONDS have passed. Prints the number of files and the
  * seconds of each pass but the first: on a machine with other load, the fastest pass is the one that
  * was not disturbed. With SECONDS below 0 there is one pass only.
  *
@@ -42,6 +42,7 @@ static pthread_barrier_t barrier;
 static bool is_last;  /* written by one thread between two barriers */
 static double seconds;
 static size_t file_count;
+static bool is_shuffled;
 
 static double now(void) {
   struct timespec time;
@@ -103,7 +104,7 @@ static void* run(void* argument) {
   memset(buffer, 1, kBufferBytes);
   const double begin = now();
   for (int pass = 0; !is_last; ++pass) {
-    shuffle(work);
+    if (is_shuffled) shuffle(work);
     pthread_barrier_wait(&barrier);
     const double pass_begin = now();
     for (size_t i = 0; i < work->count; ++i) use_file(&work->files[i], buffer);
@@ -167,6 +168,7 @@ int main(int argc, char** argv) {
   struct work* works = calloc(threads, sizeof(*works));
   if (threads == 0 || file_count < threads || works == NULL) return 2;
   seconds = strtod(argv[4], NULL);
+  is_shuffled = strtoull(argv[3], NULL, 10) != 0;
   pthread_barrier_init(&barrier, NULL, (unsigned)threads);
   for (size_t i = 0; i < threads; ++i) {
     const size_t begin = file_count * i / threads, end = file_count * (i + 1) / threads;
