@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a region costs a Python program: a decorated call and a `with`, compared with the same code without them.
+"""What a region costs a Python program: a decorated call and a `with`, compared with the same code without them. What it
+costs that calls of libraries which decode, decompress and parse are marked.
 
     bench/python_regions.py --build build/release [--dftracer PYTHON]
 
@@ -31,13 +32,15 @@ def main() -> int:
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        print(json.dumps(measure(CHILDREN[arguments.child]())))
+        print(json.dumps(CHILDREN[arguments.child]()))
         return 0
-    results = {"untraced": run_millrace(arguments, traced=False),
-               "traced": run_millrace(arguments, traced=True)}
+    results = {"untraced": run_millrace(arguments, "millrace", traced=False),
+               "traced": run_millrace(arguments, "millrace", traced=True)}
     if arguments.dftracer:
         results["dftracer"] = run_dftracer(arguments.dftracer)
-    print(json.dumps(results, indent=1) if arguments.json else table(results))
+    marks = run_millrace(arguments, "marks", traced=True)
+    print(json.dumps(results | {"marks": marks}, indent=1) if arguments.json else
+          f"{table(results)}\n\n{table_of_marks(marks)}")
     return 0
 
 
@@ -168,18 +171,87 @@ def dftracer_variants() -> dict:
     }
 
 
-CHILDREN = {"millrace": millrace_variants, "dftracer": dftracer_variants}
+# ---- marked calls of libraries --------------------------------------------------------------------
+
+def marked_calls() -> dict:
+    """What is called, with the owner and the name of the function that is marked, and how often in a round."""
+    import gzip
+    import io
+    import zlib
+
+    text = json.dumps({"label": 3, "path": "images/000123.jpg"})
+    packed = zlib.compress(bytes(range(256)) * 4)
+    file = gzip.compress(bytes(range(256)) * 256)
+    calls = {
+        "json.loads of 44 bytes": (json, "loads", 20_000, lambda: json.loads(text)),
+        "zlib.decompress of 1 KiB": (zlib, "decompress", 10_000, lambda: zlib.decompress(packed)),
+        "gzip file of 64 KiB": (
+            gzip._GzipReader, "read", 500, lambda: gzip.GzipFile(fileobj=io.BytesIO(file)).read()),
+    }
+    try:
+        import PIL.Image
+        import PIL.ImageFile
+    except ImportError:
+        return calls
+    image = io.BytesIO()
+    PIL.Image.new("RGB", (64, 64), (90, 120, 30)).save(image, "JPEG")
+    calls["PIL: a JPEG of 64x64, convert and resize"] = (
+        PIL.ImageFile.ImageFile, "load", 300,
+        lambda: PIL.Image.open(image).convert("L").resize((32, 32)))
+    return calls
+
+
+def measure_marks() -> dict:
+    """Nanoseconds of each call: without the mark, and with it where nothing is loaded, in a loader without workers, and
+    in a worker."""
+    from types import SimpleNamespace
+
+    from millrace.trace import _codecs
+
+    calls = marked_calls()
+    worker = sys.modules["torch.utils.data._utils.worker"] = SimpleNamespace()
+    _codecs.patch_loaded()
+    costs = {}
+    for title, (owner, name, count, call) in calls.items():
+        marked = vars(owner)[name]
+        states = {"unmarked": (marked.__wrapped__, False, None), "not loading": (marked, False, None),
+                  "loading": (marked, True, None), "in a worker": (marked, False, "info")}
+        best = {state: float("inf") for state in states}
+        for _ in range(ROUNDS):
+            for state, (function, is_fetching, info) in states.items():
+                setattr(owner, name, function)
+                _codecs.thread.is_fetching = is_fetching
+                worker._worker_info = info
+                begin = time.perf_counter_ns()
+                for _ in range(count):
+                    call()
+                best[state] = min(best[state], (time.perf_counter_ns() - begin) / count)
+        costs[title] = best
+    return costs
+
+
+def table_of_marks(marks: dict) -> str:
+    states = ("not loading", "loading", "in a worker")
+    lines = [f"{'ns of a call':<44}{'unmarked':>12}" + "".join(f"{state:>12}" for state in states)]
+    for title, best in marks.items():
+        lines.append(f"{title:<44}{best['unmarked']:>12.0f}" + "".join(
+            f"{best[state] - best['unmarked']:>+12.0f}" for state in states))
+    return "\n".join(lines)
+
+
+CHILDREN = {"millrace": lambda: measure(millrace_variants()), "dftracer": lambda: measure(dftracer_variants()),
+            "marks": measure_marks}
 
 
 # ---- running it -----------------------------------------------------------------------------------
 
-def run_millrace(arguments, traced: bool) -> dict:
+def run_millrace(arguments, child: str, traced: bool) -> dict:
     environment = os.environ | {"PYTHONPATH": str((arguments.build / "python").resolve())}
     with tempfile.TemporaryDirectory(dir=arguments.build) as folder:
         if traced:
             library = (arguments.build / "lib" / "libmillrace_trace.so").resolve(strict=True)
             environment |= {"LD_PRELOAD": str(library), "MILLRACE_TRACE_DIR": folder}
-        return run_child(arguments.python, "millrace", environment)
+        return run_child(arguments.python, child, environment)
 
 
 def run_dftracer(python: str) -> dict:
