@@ -19,6 +19,7 @@ Clones the HEAD of this checkout into a bare Debian 12 tree and runs COMMAND the
 Needs root, Debian's apt-get, and debootstrap, which it installs. Environment:
   MILLRACE_BARE_DIR   where the tree is kept; by default ~/.cache/millrace/bare
   MILLRACE_BARE_LOGS  a folder into which the build logs of the clone are copied
+  MILLRACE_BARE_SHARED  a folder that is /shared on the machine, for example to take a package to another one
   CCACHE_DISABLE      if set, compiles without the compiler cache
 TEXT
 }
@@ -68,6 +69,7 @@ mount_machine() {
   mkdir -p "$root/root/.cache/ccache"
   mount --bind "$archives" "$root/var/cache/apt/archives"
   mount --bind "$cache" "$root/root/.cache/ccache"
+  if [ -n "${MILLRACE_BARE_SHARED:-}" ]; then mkdir "$root/shared" && mount --bind "$MILLRACE_BARE_SHARED" "$root/shared"; fi
   cp -L /etc/resolv.conf /etc/hosts "$root/etc/" 2>/dev/null || true
 }
 
