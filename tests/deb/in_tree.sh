@@ -7,10 +7,11 @@ package=$(realpath "${1:?the .deb}")
 fail() { echo "in_tree.sh: $*" >&2; exit 1; }
 # Shows and runs a command, and checks that its output has a matching line.
 want() {
-  local expected=$1 output
+  local expected=$1 output status=0
   shift
   echo "\$ $*"
-  output=$("$@" 2>&1) || { echo "$output"; fail "exit code $?: $*"; }
+  output=$("$@" 2>&1) || status=$?
+  [ "$status" = 0 ] || { echo "$output"; fail "exit code $status: $*"; }
   grep -m 4 -e "$expected" <<<"$output" || { echo "$output"; fail "no line of the output matches '$expected'"; }
 }
 
