@@ -66,6 +66,8 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# For several ranks, for `store mount` without root, and for what batches are handed to.
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openmpi-bin, fuse3, python3-numpy, python3-torch")
 if(TARGET python_package AND PythonHeaders_SITE MATCHES "python3\\.([0-9]+)")
   # The extensions are for one minor version. Not `Depends`: the program works without Python.
   math(EXPR next_minor "${CMAKE_MATCH_1} + 1")
