@@ -55,6 +55,7 @@
 #define MILLRACE_RESTORE "restore"         /* loading the state */
 #define MILLRACE_DEVICE "device"           /* the accelerator computes, by its own clock */
 #define MILLRACE_DEVICE_COPY "device_copy" /* the accelerator copies, by its own clock */
+#define MILLRACE_DEVICE_WAIT "device_wait" /* the host waits for it; also device_wait.FUNCTION */
 
 /* The most tags of one region. If there are more, the last is `tags_lost`: how many are missing. */
 enum { MILLRACE_REGION_TAGS = 16 };

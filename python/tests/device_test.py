@@ -191,6 +191,40 @@ class DeviceTest(TracedTest):
         self.assertEqual(done.stdout, "to\nto True False\n")
 
 
+    def test_waits_for_the_device_are_marked(self):
+        # A tensor of the fake device has no values: reading it fails, after it was marked.
+        code = FAKE + """
+    import torch
+    import contextlib
+    there, here = torch.ones(1, device="meta"), torch.ones(1)
+    def read(tensor):
+        for call in (tensor.item, tensor.item, tensor.tolist, tensor.cpu, lambda: float(tensor), lambda: int(tensor),
+                     lambda: bool(tensor), lambda: tensor.to("cpu"), lambda: tensor.to(device=torch.device("cpu")),
+                     lambda: tensor.to(here), lambda: here.copy_(tensor)):
+            with contextlib.suppress(NotImplementedError, RuntimeError):
+                call()
+    read(there)
+    read(here)
+    for call in (lambda: there.to("cpu", non_blocking=True), lambda: there.to("cpu", torch.float32, True),
+                 lambda: there.to(here, True), lambda: here.copy_(there, True), lambda: there.to(torch.float64),
+                 lambda: there.to("meta")):
+        with contextlib.suppress(NotImplementedError, RuntimeError):
+            call()
+    print(torch.Tensor.item.__name__, here.item(), float(here), bool(here), here.tolist())
+    """
+        done = self.run_python("-m", "millrace.trace", "-o", self.trace,
+                               self.write("waits.py", code), MILLRACE_TRACE_LIBRARY=str(LIBRARY))
+        self.assertEqual(done.stdout, "item 1.0 1.0 True [1.0]\n")
+        functions = json.loads(self.report("--json"))["functions"]
+        waits = {each["name"]: each["count"] for each in functions if each["name"].startswith("device_wait")}
+        self.assertEqual(waits, {"device_wait.item": 2, "device_wait.tolist": 1, "device_wait.cpu": 1,
+                                 "device_wait.float": 1, "device_wait.int": 1, "device_wait.bool": 1,
+                                 "device_wait.to": 3, "device_wait.copy_": 1})
+        report = " ".join(self.report().split())
+        self.assertIn("The host waited for the GPU for ", report)
+        self.assertIn("After each wait the GPU has no work", report)
+
+
 class ClockTest(unittest.TestCase):
     """The clock alone, with times in milliseconds of a device whose origin is unknown."""
 

@@ -128,6 +128,38 @@ std::string device_sentence(const Profile& profile) {
   return text + ".";
 }
 
+// "The host waited for the GPU for 2.1 s: item() 500 times, 4.2 ms each." Empty if it did not.
+std::string device_waits_sentence(const Profile& profile) {
+  constexpr std::string_view kWait = "device_wait";
+  constexpr size_t kNamedMax = 3;
+  const uint64_t ranks = std::max<uint64_t>(profile.job.ranks, 1);
+  uint64_t total_ns = 0;
+  std::vector<std::string> parts;
+  for (const FunctionStats& function : profile.functions) {  // the longest come first
+    const std::string_view name = function.name;
+    if (!name.starts_with(kWait) || function.count == 0) continue;
+    const bool has_place = name.size() > kWait.size() && name[kWait.size()] == '.';
+    if (!has_place && name != kWait) continue;
+    total_ns += function.time_ns;
+    if (parts.size() == kNamedMax) continue;
+    parts.push_back(
+        fmt::format("{} {} times, {} each",
+                    has_place ? printable(name.substr(kWait.size() + 1)) + "()" : "regions",
+                    format_exact(std::max<uint64_t>(function.count / ranks, 1)),
+                    duration(function.time_ns / function.count)));
+  }
+  if (parts.empty()) return "";
+  return fmt::format(
+      "The host waited for the GPU for {}: {}. After each wait the GPU has no work until the host "
+      "launches more.",
+      duration(total_ns / ranks), join(parts, "; "));
+}
+
+void add_sentence(std::string& out, const std::string& sentence, const Terminal& terminal) {
+  if (sentence.empty()) return;
+  for (const std::string& line : wrap(sentence, terminal.columns - 2)) out += "  " + line + "\n";
+}
+
 std::string time_table(const Profile& profile, const Terminal& terminal) {
   const TimeSplit& split = profile.time.mean;
   if (split.wall_ns == 0) return "";
@@ -169,10 +201,8 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
                                    : "Time",
              Style::kBold, terminal.color));
   out += table.render(terminal);
-  if (!knows_device(profile)) return out;
-  for (const std::string& line : wrap(device_sentence(profile), terminal.columns - 2)) {
-    out += "  " + line + "\n";
-  }
+  if (knows_device(profile)) add_sentence(out, device_sentence(profile), terminal);
+  add_sentence(out, device_waits_sentence(profile), terminal);
   return out;
 }
 

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import multiprocessing
 import multiprocessing.process
+import operator
 import os
 import sys
 import weakref
@@ -405,21 +406,56 @@ def patch_distributed(module):
     module.init_process_group = init_process_group
 
 
-# ---- copies to the device, and graphs -------------------------------------------------------------
+# ---- copies to the device and from it, and graphs -------------------------------------------------
+
+# Functions of a tensor that copy it to the host, and return when this is done.
+READS = {"item": "item", "tolist": "tolist", "cpu": "cpu", "__float__": "float", "__int__": "int", "__bool__": "bool"}
+
 
 def patch_tensor(module):
+    if _device.timer is None:
+        return
+    tensor = module.Tensor
+    for name, goes, returns in (("to", goes_by_to, returns_by_to), ("cuda", goes_by_cuda, None),
+                                ("copy_", goes_by_copy, returns_by_copy)):
+        setattr(tensor, name, traced_copy(getattr(tensor, name), name, goes, returns))
+    for name, short in READS.items():
+        setattr(tensor, name, traced_read(tensor, getattr(tensor, name), short))
+
+
+def patch_cuda(module):
     if _device.timer is not None:
-        tensor = module.Tensor
-        for name, goes in (("to", goes_by_to), ("cuda", goes_by_cuda), ("copy_", goes_by_copy)):
-            setattr(tensor, name, traced_copy(getattr(tensor, name), goes))
+        module.synchronize = wait_of("synchronize")(module.synchronize)
 
 
-def traced_copy(function, goes):
+def wait_of(function):
+    """The host waits for the device in this function. A report names the function after the dot."""
+    return region(f"{names.DEVICE_WAIT}.{function}")
+
+
+def traced_read(tensor, function, name):
+    waiting = wait_of(name)(function)
+    is_there = operator.attrgetter(f"is_{_device.timer.kind}")  # is_cuda: faster than device.type
+
+    def around(real, self, *arguments, **keywords):
+        if type(self) is tensor and is_there(self):
+            return waiting(self, *arguments, **keywords)
+        return real(self, *arguments, **keywords)
+
+    return functools.update_wrapper(_trace._Outermost(function, around), function)
+
+
+def traced_copy(function, name, goes, returns):
+    waiting = wait_of(name)(function)
+
     def around(real, self, *arguments, **keywords):
         # A subclass may be a tensor that the compiler only imagines; a parameter moves with its model.
-        source = goes(self, arguments, keywords) if type(self) is tensor_class() else None
-        if source is None or source.device.type != "cpu":
+        if type(self) is not tensor_class():
             return real(self, *arguments, **keywords)
+        source = goes(self, arguments, keywords)
+        if source is None or source.device.type != "cpu":
+            does_wait = returns is not None and returns(self, arguments, keywords)
+            return (waiting if does_wait else real)(self, *arguments, **keywords)
         timer = _device.timer
         with region(names.COPY, bytes=source.numel() * source.element_size()):
             entered = timer.enter(names.DEVICE_COPY)
@@ -449,6 +485,29 @@ def goes_by_cuda(self, arguments, keywords):
 def goes_by_copy(self, arguments, keywords):
     source = arguments[0] if arguments else keywords.get("src")
     return source if type(source) is tensor_class() and self.device.type == _device.timer.kind else None
+
+
+def returns_by_to(self, arguments, keywords):
+    """Whether the tensor is on the device, and the host waits until it has a copy."""
+    target = arguments[0] if arguments else keywords.get("device", keywords.get("other"))
+    return self.device.type == _device.timer.kind and is_host(target) and is_waited_for(arguments, keywords)
+
+
+def returns_by_copy(self, arguments, keywords):
+    source = arguments[0] if arguments else keywords.get("src")
+    return (self.device.type == "cpu" and type(source) is tensor_class()
+            and source.device.type == _device.timer.kind and is_waited_for(arguments, keywords))
+
+
+def is_waited_for(arguments, keywords):
+    """non_blocking is the second or third argument."""
+    return not keywords.get("non_blocking", False) and True not in arguments[1:3]
+
+
+def is_host(target):
+    if type(target) is str:
+        return target.partition(":")[0] == "cpu"
+    return getattr(getattr(target, "device", target), "type", None) == "cpu"
 
 
 def is_device(target):
@@ -490,6 +549,7 @@ PATCHES = {
     "safetensors.torch": patch_safetensors,
     "torch._tensor": patch_tensor,
     "torch.autograd": patch_autograd,
+    "torch.cuda": patch_cuda,
     "torch.cuda.graphs": patch_graphs,
     "torch.distributed._shard.checkpoint.state_dict_loader": patch_distributed_loader,
     "torch.distributed._shard.checkpoint.state_dict_saver": patch_distributed_saver,

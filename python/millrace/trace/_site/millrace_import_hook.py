@@ -14,6 +14,7 @@ WATCHED = frozenset((
     "safetensors.torch",
     "torch._tensor",
     "torch.autograd",
+    "torch.cuda",
     "torch.cuda.graphs",
     "torch.distributed._shard.checkpoint.state_dict_loader",
     "torch.distributed._shard.checkpoint.state_dict_saver",
