@@ -145,7 +145,8 @@ def update_kernel(pointers, tensors, owners, sums, chunks, total, table, skipped
     g_norm = tl.sqrt(tl.sum(g_sum))
     has_norms = is_adapted & (w_norm != 0) & (g_norm != 0)
     trust = tl.where(has_norms, tl.load(row + 3) * w_norm / (g_norm + decay * w_norm), 1.0)
-    trust = tl.where(is_adapted & is_clipped, tl.where(lr > 0, tl.minimum(trust / lr, 1.0), 1.0), trust)
+    clipped = tl.where(lr > 0, tl.minimum(trust / tl.where(lr > 0, lr, 1.0), 1.0), 1.0)
+    trust = tl.where(is_adapted & is_clipped, clipped, trust)
     into = tl.where(is_in_momentum, trust * lr, trust)
     onto = tl.where(is_in_momentum, 1.0, lr)
 
