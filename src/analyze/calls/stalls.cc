@@ -208,7 +208,9 @@ class GapFinder {
     for (const GapCall& call : calls) calls_ns += columns_.duration_ns[call.event];
     const bool explained = calls_ns > 0 && (always || calls_ns >= length_ns / kGapPerCallTime ||
                                             calls.size() >= kManyCalls);
-    if (!explained && bill_use(gap, calls)) return;
+    // Calls without a duration (DFTracer counts microseconds) explain nothing, however many.
+    const bool may_divide = !explained && !always && calls.size() < kManyCalls;
+    if (may_divide && bill_use(gap, calls)) return;
     // The part of the gap up to a call, in proportion to the time of the calls until then. The
     // parts add up to the gap.
     const auto part_until = [&](uint64_t time_ns) {

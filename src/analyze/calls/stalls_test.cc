@@ -214,6 +214,27 @@ TEST_F(StallsTest, SharesOfRanksAddUp) {
   }
 }
 
+TEST_F(StallsTest, CallsWithoutADurationDoNotDivideAGapForever) {
+  const Program program = job_.program({});
+  add_step(program, 0ms, 0);
+  for (int i = 0; i < 3; ++i) {
+    const std::string file = fmt::format("/data/{}", i);
+    program.open(file, {.at = 20ms + i * 4ms, .takes = 0ms});
+    program.call(wire::Call::kClose, file, {.at = 22ms + i * 4ms, .takes = 0ms});
+  }
+  add_step(program, 40ms, 1);
+  const trace::Trace trace = job_.finish();
+  const Profile profile = profile_by(trace, make_stalls_metric);
+  uint64_t stall_ns = 0;
+  uint64_t count = 0;
+  for (const Stall& stall : profile.stalls) {
+    stall_ns += stall.stall_ns;
+    count += stall.count;
+  }
+  EXPECT_EQ(count, 6u);
+  EXPECT_EQ(stall_ns, 20'000'000u);
+}
+
 TEST_F(StallsTest, InvalidSavedBytesAreRejected) {
   const Program program = job_.program({});
   add_step(program, 0ms, 0);
