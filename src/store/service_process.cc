@@ -194,10 +194,11 @@ Result<std::unique_ptr<Service>> start_in_child(ServiceOptions options, const Ch
 void let_go_of_output(const ServiceProcessOptions& options, const ChildPipes& pipes) {
   redirect(STDIN_FILENO, "/dev/null", O_RDONLY);
   redirect(STDOUT_FILENO, "/dev/null", O_WRONLY);
+  // Nobody may read what the service says: not a reason to end, and to leave files unsaved.
+  ::signal(SIGPIPE, SIG_IGN);
   if (options.is_background) redirect(STDERR_FILENO, "/dev/null", O_WRONLY);
   if (!pipes.lines.is_open()) return;
   // Whoever started the rank waits until its output is closed; so the service has none of it.
-  ::signal(SIGPIPE, SIG_IGN);
   ::dup2(pipes.lines.fd(), STDERR_FILENO);
 }
 
