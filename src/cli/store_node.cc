@@ -449,7 +449,9 @@ Result<int> warm_by_order(const NodeStatus& node, const std::string& name, Outpu
     say(fmt::format("{}:{}: '{}' is not a file of the store; such lines are left out",
                     printable(name), line, printable(path)));
   };
-  ASSIGN_OR_RETURN(const auto report, store::warm_in_order(node.path, lines, {.on_unknown = warn}));
+  ASSIGN_OR_RETURN(
+      const auto report,
+      store::warm_in_order(node.path, lines, {.on_unknown = warn}).within(printable(name)));
   if (report.read_count == 0) {
     return fail(Errc::kInvalidArgument, "{} names no file of the store; give paths below {}",
                 printable(name), printable(node.state.root));

@@ -31,6 +31,7 @@ constexpr std::chrono::milliseconds kOrderLookEvery{50};
 constexpr std::chrono::seconds kAliveEvery{1};
 constexpr std::chrono::seconds kAnnouncePatience{60};
 constexpr size_t kOrderPieceBytes = size_t{64} << 10;
+constexpr size_t kOrderLineBytes = size_t{64} << 10;  // of a path; PATH_MAX is 4 KiB
 
 // Long enough for a worker that decodes a batch, file after file, while others are further.
 constexpr std::chrono::seconds kPassedOverPatience{5};
@@ -62,15 +63,22 @@ class OrderLines {
       text_.erase(0, std::exchange(at_, 0));
       read_more();
     }
-    if (at_ == text_.size() || is_stopping_) return std::nullopt;
+    if (at_ == text_.size() || is_stopping_ || !problem_.ok()) return std::nullopt;
     ++count_;
     return text_.substr(std::exchange(at_, text_.size()));
   }
 
   uint64_t count() const { return count_; }
+  const Status& problem() const { return problem_; }  // once next() has returned nullopt
 
  private:
   void read_more() {
+    if (text_.size() > kOrderLineBytes) {
+      end_with(fail(Errc::kInvalidArgument,
+                    "line {} is longer than {} bytes: this is not a list of paths", count_ + 1,
+                    kOrderLineBytes));
+      return;
+    }
     while (!is_readable(file_.fd(), kOrderLookEvery)) {
       if (is_stopping_) {
         has_ended_ = true;
@@ -81,7 +89,13 @@ class OrderLines {
     text_.resize(before + kOrderPieceBytes);
     const ssize_t size = ::read(file_.fd(), text_.data() + before, kOrderPieceBytes);
     text_.resize(before + static_cast<size_t>(std::max<ssize_t>(size, 0)));
-    has_ended_ = is_stopping_ || size == 0 || (size < 0 && errno != EINTR);
+    if (size < 0 && errno != EINTR) end_with(fail_os(errno, "cannot read it"));
+    has_ended_ = has_ended_ || is_stopping_ || size == 0;
+  }
+
+  void end_with(Error problem) {
+    problem_ = std::move(problem);
+    has_ended_ = true;
   }
 
   const File& file_;
@@ -90,6 +104,7 @@ class OrderLines {
   size_t at_ = 0;
   uint64_t count_ = 0;
   bool has_ended_ = false;
+  Status problem_;
 };
 
 // The files of the tree that are closed by programs that read them.
@@ -105,6 +120,11 @@ class CloseWatch {
     const std::lock_guard lock(mutex_);
     if (!watched_.insert(directory).second) return {};
     const std::string path = files_.path(directory);
+    if (!inotify_.is_open()) {
+      return fail(Errc::kExhausted,
+                  "cannot watch files: fs.inotify.max_user_instances or the limit on open files is "
+                  "reached");
+    }
     // Not files that have no name any more: the service opens those that it removes.
     const int number = ::inotify_add_watch(inotify_.fd(), (tree_ / path).c_str(),
                                            IN_CLOSE_NOWRITE | IN_EXCL_UNLINK | IN_ONLYDIR);
@@ -191,6 +211,8 @@ class OrderWarming {
       progress_.expect(entry);
       return entry;
     }
+    const std::lock_guard lock(mutex_);
+    if (problem_.ok() && !lines_.problem().ok()) problem_ = lines_.problem().error();
     is_all_said_ = true;
     return std::nullopt;
   }

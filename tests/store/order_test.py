@@ -174,6 +174,10 @@ class WarmOrder(unittest.TestCase):
         self.assertIn("names no file of the store", done.stderr)
         done = self.store("warm", "--order", self.folder / "missing", "--node", self.node, code=1)
         self.assertIn("missing", done.stderr)
+        for name, message in ((self.folder, "cannot read it: is a directory"),
+                              ("/dev/zero", "/dev/zero: line 1 is longer than 65536 bytes")):
+            done = self.store("warm", "--order", name, "--node", self.node, code=1)
+            self.assertIn(message, done.stderr)
         self.store("warm", "--order", self.folder / "wrong", "a/**", "--node", self.node, code=1)
         self.store("down", "--node", self.node)
         self.up("--fast")
