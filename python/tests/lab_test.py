@@ -336,6 +336,16 @@ class Command(InFolder):
             "    return x, (x[:, 0] > 0.5).astype('int64'), x[:50], (x[:50, 0] > 0.5).astype('int64')\n"
             "def net():\n"
             "    return torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 2))\n"
+            "def wide():\n"
+            "    return torch.nn.Linear(7, 2)\n"
+            "def narrow():\n"
+            "    return torch.nn.Linear(6, 1)\n"
+            "def fixed():\n"
+            "    return torch.nn.Flatten()\n"
+            "def holes():\n"
+            "    x = torch.ones(9, 6)\n"
+            "    x[4, 2] = float('nan')\n"
+            "    return x, torch.arange(9) % 2, x[:3], torch.zeros(3).long()\n"
             "def pair():\n"
             "    return 1, 2\n"
             "def ragged():\n"
@@ -347,10 +357,19 @@ class Command(InFolder):
             code, out, err = self.run_lab("--data", "mine:data", "--model", "mine:net", *usual)
             self.assertEqual((code, err), (0, ""))
             self.assertIn("mine:net on mine:data: 200 samples", out)
+            code, out, _ = self.run_lab("--data", "mine:data", "--model", "mine:net", *usual, "--rate", "1e38")
+            self.assertEqual(code, 0)
+            self.assertIn("the loss became NaN or infinite in 1 of 1 runs", " ".join(out.split()))
             for arguments, message in ((("--data", "mine:pair"), "nor four tensors"),
                                        (("--data", "mine:uneven"), "train has 5 samples, but train_labels has the shape"),
                                        (("--data", "mine:ragged"), "nor four tensors"),
                                        (("--model", "mine:pair"), "returned tuple, but must return a torch.nn.Module"),
+                                       (("--data", "mine:holes"), "sample 4 of train has a value that is NaN"),
+                                       (("--data", "mine:data", "--model", "mine:wide"),
+                                        "cannot take samples of the shape (6,)"),
+                                       (("--data", "mine:data", "--model", "mine:narrow"),
+                                        "the shape (2, 1) for 2 samples, but the labels are 0 to 1: return (2, 2)"),
+                                       (("--data", "mine:data", "--model", "mine:fixed"), "no parameters that could"),
                                        (("--data", "mine:none"), "mine has no function 'none'"),
                                        (("--model", "nowhere:net"), "cannot import nowhere")):
                 code, _, err = self.run_lab(*arguments, *usual)

@@ -52,6 +52,7 @@ class Dataset:
                 raise LabError(f"{self.name}: {part} has no samples")
             if labels.is_floating_point() or int(labels.min()) < 0:
                 raise LabError(f"{self.name}: {part}_labels must be classes, integers from 0")
+            self._check_values(part, samples)
             setattr(self, f"{part}_labels", labels.long())
         if self.train.shape[1:] != self.test.shape[1:]:
             raise LabError(f"{self.name}: training samples have the shape {tuple(self.train.shape[1:])}, but "
@@ -59,6 +60,12 @@ class Dataset:
         if self.augment and (self.train.dim() != 4 or self.train.dtype != torch.uint8):
             raise LabError(f"{self.name}: only images can be augmented: uint8 tensors of the shape "
                            "(samples, channels, height, width)")
+
+    def _check_values(self, part: str, samples: torch.Tensor) -> None:
+        if samples.is_floating_point() and not bool(torch.isfinite(samples).all()):
+            bad = int((~torch.isfinite(samples)).reshape(len(samples), -1).any(1).nonzero()[0])
+            raise LabError(f"{self.name}: sample {bad} of {part} has a value that is NaN or infinite, and so would every "
+                           "gradient: leave such samples out, or replace the value")
 
     @property
     def class_count(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from millrace.lab import results, shards, training
-from millrace.lab.datasets import Dataset
+from millrace.lab.datasets import Dataset, LabError
 from millrace.lab.models import for_workers, worker_norms
 
 
@@ -89,9 +89,27 @@ class Plan:
                             "classes": self.dataset.class_count, "sample_bytes": self.dataset.sample_bytes},
                 "advice": [], "conditions": [], "findings": []}
 
+    def _tried_model(self) -> torch.nn.Module:
+        """The model, which has classified two samples."""
+        model, dataset = for_workers(self.make_model(self.dataset), 1), self.dataset
+        if not any(each.requires_grad for each in model.parameters()):
+            raise LabError(f"--model {self.model_name} has no parameters that could be trained")
+        try:
+            with torch.no_grad():
+                shape = tuple(model.eval()(dataset.train[:2].float()).shape)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            raise LabError(f"--model {self.model_name} cannot take samples of the shape {dataset.shape}: {error}; make the "
+                           "model for this dataset, or the dataset for this model") from error
+        samples = len(dataset.train[:2])
+        if len(shape) != 2 or shape[0] != samples or shape[1] < dataset.class_count:
+            raise LabError(f"--model {self.model_name} returns a tensor of the shape {shape} for {samples} samples, but the "
+                           f"labels are 0 to {dataset.class_count - 1}: return ({samples}, {dataset.class_count}), a number for "
+                           "each sample and class")
+        return model
+
     def _advise(self, report: dict) -> None:
         labels = self.dataset.train_labels.numpy()
-        has_norm = bool(worker_norms(for_workers(self.make_model(self.dataset), 1)))
+        has_norm = bool(worker_norms(self._tried_model()))
         for kind in self.options.shards:
             for workers in self.options.workers:
                 advice = shards.advise(labels, self._arrangement(kind, self.options.seed), workers, self.options.epochs,

@@ -62,7 +62,8 @@ def findings(conditions: list) -> list:
     """One sentence for each number of workers: what was lost, and the least fraction that lost nothing."""
     sentences = []
     for (kind, workers), group in groups(conditions).items():
-        if len(group) < 2:
+        sentences += [_diverged(each, KINDS[kind]) for each in group if _bad_runs(each)]
+        if len(group) < 2 or any(_bad_runs(each) for each in group):
             continue
         best = group[-1]
         margin = max(_EQUAL_POINTS / 100, best["accuracy_interval"] or 0)
@@ -76,6 +77,16 @@ def findings(conditions: list) -> list:
             sentences.append(f"{start}Q = {group[0]['fraction']:g} lost {lost:.1f} points; Q = {enough['fraction']:g} "
                              f"was enough ({percent(enough)} against {percent(best)} with Q = {best['fraction']:g}).")
     return sentences
+
+
+def _bad_runs(each: dict) -> int:
+    """Whose loss was NaN or infinite in an epoch."""
+    return sum(None in run["loss"] for run in each.get("runs", ()))
+
+
+def _diverged(each: dict, shards: str) -> str:
+    return (f"{each['workers']} workers, {shards} shards, Q = {each['fraction']:g}: the loss became NaN or infinite in "
+            f"{_bad_runs(each)} of {len(each['runs'])} runs, so its accuracy says nothing: give a smaller --rate.")
 
 
 def percent(each: dict) -> str:
