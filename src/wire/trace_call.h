@@ -432,7 +432,7 @@ inline constexpr CallInfo kPosixCalls[] = {
 };
 
 inline constexpr CallInfo kStdioCalls[] = {
-    {"fopen", CallKind::kOpen},    {"freopen", CallKind::kOpen},   {"fdopen", CallKind::kOpen},
+    {"fopen", CallKind::kOpen},    {"freopen", CallKind::kOpen},   {"fdopen", CallKind::kDuplicate},
     {"fclose", CallKind::kClose},  {"tmpfile", CallKind::kOpen},   {"fread", CallKind::kRead},
     {"fwrite", CallKind::kWrite},  {"fgets", CallKind::kRead},     {"fputs", CallKind::kWrite},
     {"puts", CallKind::kWrite},    {"fgetc", CallKind::kRead},     {"fputc", CallKind::kWrite},
