@@ -112,6 +112,10 @@ inline long sys_getcwd(char* buffer, size_t size) {
 inline int sys_fstat(int fd, struct stat* info) {
   return static_cast<int>(own_call(SYS_fstat, fd, word(info)));
 }
+inline int sys_lstat(const char* path, struct stat* info) {
+  return static_cast<int>(
+      own_call(SYS_newfstatat, AT_FDCWD, word(path), word(info), AT_SYMLINK_NOFOLLOW));
+}
 inline uint32_t sys_geteuid() { return static_cast<uint32_t>(own_call(SYS_geteuid)); }
 inline uint32_t sys_getpid() { return static_cast<uint32_t>(own_call(SYS_getpid)); }
 inline uint32_t sys_getppid() { return static_cast<uint32_t>(own_call(SYS_getppid)); }

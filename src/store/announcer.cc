@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "store/remote_names.h"
+#include "wire/store_name.h"
 
 namespace millrace::store {
 namespace {
@@ -24,6 +25,20 @@ using wire::PeerNameChange;
 
 constexpr int kWriterPauseMs = 20;
 constexpr int kWriterTries = 10;
+constexpr size_t kTargetBytesMax = 4095;
+
+// What can be the target of a program's symbolic link.
+bool is_link_target(std::string_view target) {
+  return !target.empty() && target.size() <= kTargetBytesMax &&
+         target.find('\0') == std::string_view::npos && !wire::is_shown_target(target);
+}
+
+// Whether the second text of the news is what it must be.
+bool has_right_second(const NameNews& news) {
+  if (news.change == PeerNameChange::kMoved) return !news.to.empty() && is_safe_path(news.to);
+  if (news.change == PeerNameChange::kPut && S_ISLNK(news.mode)) return is_link_target(news.to);
+  return news.to.empty();
+}
 
 }  // namespace
 
@@ -32,6 +47,7 @@ std::string name_question(const NameNews& news) {
                             .mode = news.mode,
                             .size_bytes = news.version.size_bytes,
                             .mtime_ns = news.version.mtime_ns,
+                            .base_mtime_ns = news.base_mtime_ns,
                             .path_bytes = static_cast<uint32_t>(news.path.size()),
                             .to_bytes = static_cast<uint32_t>(news.to.size())};
   return std::string(text_of(std::as_bytes(std::span(&head, 1)))) + news.path + news.to;
@@ -46,13 +62,13 @@ Result<NameNews> parse_name_question(ByteView question) {
                 .path = std::string(text_of(path)),
                 .to = std::string(text_of(to)),
                 .version = {.size_bytes = head.size_bytes, .mtime_ns = head.mtime_ns, .inode = 0},
-                .mode = head.mode};
-  const bool is_moved = head.change == PeerNameChange::kMoved;
-  const bool is_known = is_moved || head.change == PeerNameChange::kPut ||
-                        head.change == PeerNameChange::kRemoved ||
-                        head.change == PeerNameChange::kSaved;
+                .mode = head.mode,
+                .base_mtime_ns = head.base_mtime_ns};
+  const bool is_known =
+      head.change == PeerNameChange::kMoved || head.change == PeerNameChange::kPut ||
+      head.change == PeerNameChange::kRemoved || head.change == PeerNameChange::kSaved;
   if (is_known && bytes.at_end() && !news.path.empty() && is_safe_path(news.path) &&
-      is_safe_path(news.to) && news.to.empty() != is_moved && head.size_bytes <= INT64_MAX) {
+      has_right_second(news) && head.size_bytes <= INT64_MAX) {
     return news;
   }
   return fail(Errc::kCorrupt, "'{}' is not a name that a program can create", printable(news.path));
@@ -129,6 +145,10 @@ void Announcer::add_replaced(const std::string& path) {
   push([this, path] { forget(path); });
 }
 
+void Announcer::add_taken(const std::string& path, const ToldName& file) {
+  push([this, path, file] { told_.insert_or_assign(path, file); });
+}
+
 void Announcer::call(std::function<void()> function) { push(std::move(function), true); }
 
 void Announcer::work() {
@@ -177,31 +197,57 @@ bool Announcer::exists(const std::string& path) const {
   return ::lstat((options_.tree / path).c_str(), &status) == 0;
 }
 
-// A file or directory. If the file is gone, a later change says where.
+// A file, link or directory. If it is gone, a later change says where.
 void Announcer::put(const std::string& path) {
-  const auto file = File::open(options_.tree / path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat status{};
+  if (::lstat((options_.tree / path).c_str(), &status) != 0) return;
+  if (S_ISLNK(status.st_mode)) {
+    put_link(path, status);
+    return;
+  }
+  const auto file = File::open(options_.tree / path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   if (!file.ok() || ::fstat(file->fd(), &status) != 0) return;
   const bool is_directory = S_ISDIR(status.st_mode);
   if (!is_directory && !S_ISREG(status.st_mode)) return;
-  RemoteNames* const others = options_.others;
-  if (is_directory && others != nullptr && others->has_made(path)) return;
+  if (is_directory && options_.others != nullptr && options_.others->has_made(path)) return;
   if (!is_directory && has_writers(*file)) {
     open_.try_emplace(path, 0);
     return;
   }
   open_.erase(path);
-  const Told now{.version = is_directory ? FileVersion() : FileVersion::of(status),
-                 .mode = status.st_mode};
-  Told& before = told_[path];
-  if (std::exchange(before, now) == now) return;
+  tell_new(path, status, {});
+}
+
+void Announcer::put_link(const std::string& path, const struct stat& status) {
+  const auto target = read_link(options_.tree / path);
+  if (!target || !is_link_target(*target)) return;  // gone, or a file of another node
+  if (options_.others != nullptr && options_.others->has_link(FileVersion::of(status))) return;
+  tell_new(path, status, *target);
+}
+
+void Announcer::tell_new(const std::string& path, const struct stat& status,
+                         const std::string& target) {
+  const bool is_directory = S_ISDIR(status.st_mode);
+  const FileVersion version = is_directory ? FileVersion() : FileVersion::of(status);
+  const auto before = told_.find(path);
+  const bool is_known = before != told_.end();
+  if (is_known && before->second.version == version && before->second.mode == status.st_mode) {
+    return;
+  }
+  int64_t base_mtime_ns = is_known ? before->second.theirs.mtime_ns : 0;
+  told_.insert_or_assign(path,
+                         ToldName{.version = version, .mode = status.st_mode, .theirs = version});
   expected_removals_.erase(path);  // the others will have it again
-  if (!is_directory && others != nullptr) others->claim(path);
+  if (!is_directory && options_.others != nullptr) {
+    const int64_t claimed_mtime_ns = options_.others->claim(path);
+    if (!is_known) base_mtime_ns = claimed_mtime_ns;
+  }
   options_.tell({.change = PeerNameChange::kPut,
                  .path = path,
-                 .to = {},
-                 .version = now.version,
-                 .mode = now.mode});
+                 .to = target,
+                 .version = version,
+                 .mode = status.st_mode,
+                 .base_mtime_ns = base_mtime_ns});
 }
 
 // The kernel says that a file was closed a moment before it stops to count the writer. What is open
@@ -225,9 +271,9 @@ void Announcer::put_all_below(const std::string& directory) {
 }
 
 // Returns what has a new name.
-std::map<std::string, Announcer::Told> Announcer::rename_told(const std::string& from,
-                                                              const std::string& to) {
-  std::map<std::string, Told> moved;
+std::map<std::string, ToldName> Announcer::rename_told(const std::string& from,
+                                                       const std::string& to) {
+  std::map<std::string, ToldName> moved;
   for (const auto& [path, told] : told_) {
     if (is_at_or_below(path, from)) moved.emplace(to + path.substr(from.size()), told);
   }
@@ -257,15 +303,17 @@ void Announcer::move(const std::string& from, const std::string& to) {
   struct stat status{};
   const bool exists = ::lstat((options_.tree / to).c_str(), &status) == 0;
   const bool is_others = options_.others != nullptr && options_.others->take_moved(from, to);
-  if (exists && !is_others && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+  const bool is_shared =
+      S_ISREG(status.st_mode) || S_ISDIR(status.st_mode) || S_ISLNK(status.st_mode);
+  if (exists && !is_others && !is_shared) {
     remove(from);
     remove(to);
     return;
   }
   const auto told = told_.find(from);
   const FileVersion version =
-      is_others || told == told_.end() ? FileVersion() : told->second.version;
-  const std::map<std::string, Told> moved = rename_told(from, to);
+      is_others || told == told_.end() ? FileVersion() : told->second.theirs;
+  const std::map<std::string, ToldName> moved = rename_told(from, to);
   if (!moved.empty() || is_others) {
     const bool is_done = options_.tell(
         {.change = PeerNameChange::kMoved, .path = from, .to = to, .version = version});
@@ -310,7 +358,7 @@ void Announcer::forget(const std::string& path) {
 
 void Announcer::forget_and_tell(const std::string& path) {
   const auto told = told_.find(path);
-  const FileVersion version = told == told_.end() ? FileVersion() : told->second.version;
+  const FileVersion version = told == told_.end() ? FileVersion() : told->second.theirs;
   forget(path);
   options_.tell({.change = PeerNameChange::kRemoved, .path = path, .to = {}, .version = version});
 }

@@ -32,10 +32,19 @@ class RemoteNames;
 // What the other nodes hear about a name.
 struct NameNews {
   wire::PeerNameChange change = wire::PeerNameChange::kPut;
-  std::string path;     // relative to the root
-  std::string to;       // of kMoved
-  FileVersion version;  // of a file; zero: any
-  unsigned mode = 0;    // with the kind, of kPut
+  std::string path;           // relative to the root
+  std::string to;             // of kMoved; of a symbolic link, its target
+  FileVersion version;        // of a file or link; zero: any
+  unsigned mode = 0;          // with the kind, of kPut
+  int64_t base_mtime_ns = 0;  // of kPut: the time of the version that it replaces; 0: none
+};
+
+// What the others know about a name of this node.
+struct ToldName {
+  FileVersion version;  // what is here. The others have it, unless a program has just taken the
+                        // file of another node
+  unsigned mode = 0;    // with the kind
+  FileVersion theirs;   // what the others have
 };
 
 // A PeerName and its paths.
@@ -74,16 +83,12 @@ class Announcer {
   void add_expected_removal(const std::string& path);
   void add_expected_move(const std::string& from, const std::string& to);
   void add_replaced(const std::string& path);  // by a name of another node
+  // A file of another node will be one of this node, and has not changed yet.
+  void add_taken(const std::string& path, const ToldName& file);
   // After all that was added before.
   void call(std::function<void()> function);
 
  private:
-  struct Told {
-    FileVersion version;
-    unsigned mode = 0;
-    bool operator==(const Told&) const = default;
-  };
-
   struct Item {
     std::function<void()> work;
     bool is_call = false;
@@ -95,10 +100,12 @@ class Announcer {
   void work();
   void announce(const TreeChange& change);
   void put(const std::string& path);
+  void put_link(const std::string& path, const struct stat& status);
+  void tell_new(const std::string& path, const struct stat& status, const std::string& target);
   void put_all_below(const std::string& directory);
   void put_open(bool is_last);
   void move(const std::string& from, const std::string& to);
-  std::map<std::string, Told> rename_told(const std::string& from, const std::string& to);
+  std::map<std::string, ToldName> rename_told(const std::string& from, const std::string& to);
   void remove(const std::string& path, bool has_left = false);
   bool was_expected(const std::string& path);
   void put_moved(const std::string& path);
@@ -111,8 +118,8 @@ class Announcer {
   File waker_;  // an eventfd
   std::atomic<bool> is_stopping_ = false;
   // Of the thread alone.
-  std::map<std::string, Told> told_;  // what the others know
-  std::map<std::string, int> open_;   // files that had writers, and how often that was seen
+  std::map<std::string, ToldName> told_;
+  std::map<std::string, int> open_;  // files that had writers, and how often that was seen
   std::set<std::string> expected_removals_;
   std::map<std::string, std::string> expected_moves_;
 

@@ -1,6 +1,7 @@
 // Services of several nodes, in one process: each has its own local storage.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <fstream>
@@ -185,6 +186,32 @@ class PeerServices : public testing::Test {
     return found;
   }
 
+  // Makes a file of another node one of this node. `kind` is kTake or kReplace.
+  int take(Service& service, const std::string& name, wire::StoreRequestKind kind) {
+    const fs::path path = service.node() / "tree" / name;
+    for (;;) {
+      struct stat status{};
+      if (::lstat(path.c_str(), &status) != 0) return errno;
+      if (!S_ISLNK(status.st_mode)) return 0;
+      const int os_error = ask(service, status.st_ino, kind);
+      if (os_error != ESTALE) return os_error;
+    }
+  }
+
+  // Appends to a file as a program of this node does it.
+  void append(Service& service, const std::string& name, const std::string& bytes) {
+    ASSERT_EQ(ask(service, wire::kRootEntry, wire::StoreRequestKind::kWatch), 0);
+    ASSERT_EQ(take(service, name, wire::StoreRequestKind::kTake), 0);
+    std::ofstream(service.node() / "tree" / name, std::ios::binary | std::ios::app) << bytes;
+    share(service);
+  }
+
+  std::string fetched_on(Service& service, const std::string& name) {
+    const wire::RemoteName found = remote(service, name);
+    EXPECT_EQ(ask(service, found.id, wire::StoreRequestKind::kFetch), 0);
+    return text_on(service, name);
+  }
+
   std::string text_on(const Service& service, const std::string& name) {
     const auto text = read_file((service.node() / "tree" / name).string());
     return text.ok() ? *text : text.error().message();
@@ -367,15 +394,122 @@ TEST_F(PeerServices, AFileThatWasReplacedMeanwhileIsNotRemoved) {
 TEST_F(PeerServices, OfTwoFilesWithOneNameTheLaterOneCountsEverywhere) {
   pack(2);
   start(2, 1);
+  // Written at the same time: neither node knows of the other file when its writer begins.
+  ASSERT_EQ(ask(*services_[0], wire::kRootEntry, wire::StoreRequestKind::kWatch), 0);
+  const fs::path path = services_[0]->node() / "tree/same";
+  std::ofstream writer(path);
+  writer << "earlier" << std::flush;
+  fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
   create(*services_[1], "same", "later");
-  const wire::RemoteName first = remote(*services_[0], "same");
-  const fs::path old = services_[0]->node() / "making/old";
-  std::ofstream(old) << "earlier";
-  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(1));
-  fs::rename(old, services_[0]->node() / "tree/same");
-  const wire::RemoteName second = remote(*services_[0], "same");
-  EXPECT_GT(second.id, first.id);
+  share(*services_[1]);
+  writer.close();
+  share(*services_[0]);
+  EXPECT_EQ(remote(*services_[0], "same").rank, 1u);
   EXPECT_EQ(text_on(*services_[1], "same"), "later");
+}
+
+TEST_F(PeerServices, ASymbolicLinkIsSeenOnAllNodesAsItIs) {
+  pack(2);
+  start(3, 1);
+  const auto tree = [&](uint32_t i) { return services_[i]->node() / "tree"; };
+  create(*services_[0], "model", "text");
+  fs::create_symlink("model", tree(0) / "latest");
+  share(*services_[0]);
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(read_link(tree(i) / "latest"), "model") << i;
+    share(*services_[i]);  // the others tell nothing about it
+  }
+  EXPECT_EQ(list_written(services_[0]->node())->size(), 2u);
+  EXPECT_TRUE(list_written(services_[1]->node())->empty());
+  // Any node replaces, renames and removes it.
+  fs::create_symlink("other", tree(1) / "latest.new");
+  fs::rename(tree(1) / "latest.new", tree(1) / "latest");
+  share(*services_[1]);
+  fs::rename(tree(2) / "latest", tree(2) / "newest");
+  share(*services_[2]);
+  for (uint32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(read_link(tree(i) / "newest"), "other") << i;
+    EXPECT_FALSE(is_name(*services_[i], "latest")) << i;
+  }
+  EXPECT_EQ(list_written(services_[1]->node())->size(), 1u);
+  fs::remove(tree(0) / "newest");
+  share(*services_[0]);
+  for (uint32_t i = 0; i < 3; ++i) EXPECT_FALSE(is_name(*services_[i], "newest")) << i;
+  EXPECT_TRUE(lines_.empty()) << lines_[0];
+}
+
+TEST_F(PeerServices, AProgramAppendsToAFileOfAnotherNode) {
+  pack(2);
+  start(3, 1);
+  create(*services_[2], "log", "one ");
+  share(*services_[2]);
+  append(*services_[0], "log", "two ");
+  EXPECT_EQ(fetched_on(*services_[2], "log"), "one two ");
+  append(*services_[1], "log", "three ");
+  append(*services_[2], "log", "four");
+  EXPECT_EQ(text_on(*services_[2], "log"), "one two three four");
+  for (uint32_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(remote(*services_[i], "log").rank, 2u);
+    EXPECT_EQ(fetched_on(*services_[i], "log"), "one two three four");
+    EXPECT_TRUE(list_written(services_[i]->node())->empty());
+  }
+  EXPECT_TRUE(lines_.empty()) << lines_[0];
+}
+
+TEST_F(PeerServices, WhatReplacesAFileCountsEvenIfItsTimeIsEarlier) {
+  pack(2);
+  start(2, 1);
+  create(*services_[1], "same", "the first");
+  share(*services_[1]);
+  ASSERT_EQ(ask(*services_[0], wire::kRootEntry, wire::StoreRequestKind::kWatch), 0);
+  ASSERT_EQ(take(*services_[0], "same", wire::StoreRequestKind::kReplace), 0);
+  const fs::path path = services_[0]->node() / "tree/same";
+  EXPECT_EQ(text_on(*services_[0], "same"), "");
+  share(*services_[0]);  // not changed yet
+  EXPECT_EQ(text_on(*services_[1], "same"), "the first");
+  {
+    std::ofstream writer(path);
+    writer << "the second" << std::flush;
+    fs::last_write_time(path, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  share(*services_[0]);
+  EXPECT_EQ(fetched_on(*services_[1], "same"), "the second");
+  EXPECT_TRUE(lines_.empty()) << lines_[0];
+}
+
+TEST_F(PeerServices, AFileThatWasTakenAndNotChangedIsStillRenamedAndRemovedEverywhere) {
+  pack(2);
+  start(2, 1);
+  create(*services_[1], "a", "text");
+  share(*services_[1]);
+  append(*services_[0], "a", "");
+  fs::rename(services_[0]->node() / "tree/a", services_[0]->node() / "tree/b");
+  share(*services_[0]);
+  EXPECT_EQ(text_on(*services_[1], "b"), "text");
+  EXPECT_FALSE(is_name(*services_[1], "a"));
+  fs::remove(services_[0]->node() / "tree/b");
+  share(*services_[0]);
+  EXPECT_FALSE(is_name(*services_[1], "b"));
+}
+
+TEST_F(PeerServices, TwoNodesThatAppendAtTheSameTimeAreReportedAndOneFileRemains) {
+  pack(2);
+  start(2, 1);
+  create(*services_[0], "log", "begin ");
+  share(*services_[0]);
+  ASSERT_EQ(ask(*services_[1], wire::kRootEntry, wire::StoreRequestKind::kWatch), 0);
+  ASSERT_EQ(take(*services_[1], "log", wire::StoreRequestKind::kTake), 0);
+  std::ofstream first(services_[0]->node() / "tree/log", std::ios::app);
+  first << "of node1" << std::flush;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // their times differ
+  std::ofstream(services_[1]->node() / "tree/log", std::ios::app) << "of node2";
+  share(*services_[1]);
+  first.close();
+  share(*services_[0]);
+  share(*services_[1]);
+  EXPECT_EQ(text_on(*services_[1], "log"), "begin of node2");
+  EXPECT_EQ(fetched_on(*services_[0], "log"), "begin of node2");
+  EXPECT_THAT(lines_, Contains(HasSubstr("log was written on node2 (rank 1) and on this node")));
 }
 
 TEST_F(PeerServices, ANewFileThatIsLostWithItsNodeIsAnErrorThatNamesBoth) {

@@ -88,6 +88,80 @@ void RemoteNames::fetch(uint64_t id, FetchCallback done) {
   for (const FetchCallback& other : others) other(os_error);
 }
 
+// ---- taking -------------------------------------------------------------------------------------
+
+void RemoteNames::take(uint64_t link_inode, Content content, FetchCallback done) {
+  uint64_t id = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [path, name] : names_) {
+      if (name.link_inode == link_inode && name.bytes != Bytes::kLink) id = name.id;
+    }
+  }
+  if (id == 0 || content == Content::kEmpty) {
+    done(id == 0 ? ESTALE : adopt(id, content));
+    return;
+  }
+  fetch(id, [this, id, content, done = std::move(done)](int os_error) {
+    done(os_error != 0 ? os_error : adopt(id, content));
+  });
+}
+
+int RemoteNames::adopt(uint64_t id, Content content) {
+  const std::lock_guard lock(mutex_);
+  const auto known = paths_.find(id);
+  if (known == paths_.end()) return ESTALE;
+  const std::string path = known->second;
+  const Name name = names_.at(path);
+  if (content == Content::kSame && name.bytes == Bytes::kThere) return ESTALE;
+  const fs::path made = new_name();
+  Status status = make_own(path, name, content, made);
+  struct stat own{};
+  if (status.ok() && ::lstat(made.c_str(), &own) != 0) status = fail_os(errno, "cannot look at it");
+  if (status.ok()) {
+    const FileVersion version = FileVersion::of(own);
+    options_.take(path, {.version = version,
+                         .mode = own.st_mode,
+                         .theirs = content == Content::kSame ? version : name.version});
+    if (::rename(made.c_str(), in_tree(path).c_str()) != 0)
+      status = fail_os(errno, "cannot rename");
+  }
+  if (!status.ok()) {
+    ::unlink(made.c_str());
+    report(fmt::format("{}: it cannot be changed on this node: {}", printable(path),
+                       status.error().message()));
+    return status.error().code() == Errc::kExhausted ? ENOSPC : EIO;
+  }
+  retire(name);
+  names_.erase(path);
+  return 0;
+}
+
+// A file with the bytes keeps the inode that programs have seen, if there is a copy. That gets a
+// second name, because a client may have read the link a moment ago. The time is that of the other
+// node's file, so a change shows.
+Status RemoteNames::make_own(const std::string& path, const Name& name, Content content,
+                             const fs::path& made) const {
+  std::error_code error;
+  if (content == Content::kEmpty) {
+    ASSIGN_OR_RETURN(File file, File::open(made, O_WRONLY | O_CREAT | O_EXCL, 0600));
+    struct stat saved{};
+    const bool is_saved =
+        name.bytes == Bytes::kSaved && ::stat((options_.save / path).c_str(), &saved) == 0;
+    ::fchmod(file.fd(), (is_saved ? saved.st_mode : name.mode) & 07777);
+    RETURN_IF_ERROR(file.close());
+  } else if (name.bytes == Bytes::kFetched) {
+    fs::create_hard_link(in_fetched(name.id), made, error);
+    return error ? Status(fail_os(error.value(), "cannot give it another name")) : Status();
+  } else {
+    fs::copy_file(options_.save / path, made, error);
+    if (error) return fail_os(error.value(), "cannot copy it");
+  }
+  const FileTimes times(name.version.mtime_ns);
+  if (::utimensat(AT_FDCWD, made.c_str(), times.times, 0) == 0) return {};
+  return fail_os(errno, "cannot set its time");
+}
+
 int RemoteNames::fetch_first(uint64_t id) {
   for (int tries = 0;; ++tries) {
     std::string path;
@@ -131,7 +205,7 @@ int RemoteNames::finish_fetch(const std::string& path, uint64_t id,
   const bool is_wanted =
       known != paths_.end() && known->second == path && names_.at(path).bytes == Bytes::kThere;
   if (fetched.ok()) {
-    if (is_wanted && link(path, shown_link(in_fetched(id))).ok()) {
+    if (is_wanted && link(path, names_.at(path), shown_link(in_fetched(id))).ok()) {
       names_.at(path).bytes = Bytes::kFetched;
       names_.at(path).version.size_bytes = *fetched;
       return 0;

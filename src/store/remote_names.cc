@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "store/file_times.h"
 #include "wire/store_name.h"
 #include "wire/store_state.h"
 
@@ -54,7 +55,8 @@ void RemoteNames::report(const std::string& line) const {
 // ---- names --------------------------------------------------------------------------------------
 
 Status RemoteNames::note(Rank from, const NameNews& news) {
-  for (const std::string& path : {news.path, news.to}) {
+  const bool is_moved = news.change == PeerNameChange::kMoved;
+  for (const std::string& path : {news.path, is_moved ? news.to : std::string()}) {
     if (!is_safe_path(path) || (!path.empty() && catalogue_.find(path))) {
       return fail(Errc::kInvalidArgument, "'{}' is not a name that a program can create",
                   printable(path));
@@ -77,23 +79,41 @@ Status RemoteNames::note(Rank from, const NameNews& news) {
   return {};
 }
 
+// Whether it is a file or link of this node.
+bool RemoteNames::is_own(const std::string& path, const struct stat& status) const {
+  if (!S_ISLNK(status.st_mode)) return S_ISREG(status.st_mode);
+  const auto target = read_link(in_tree(path));
+  return target && !wire::is_shown_target(*target) && !links_.contains(FileVersion::of(status));
+}
+
 // Whether what has the name here counts, and not that of the other node.
 bool RemoteNames::is_newer_here(Rank from, const NameNews& news) {
   const auto theirs = std::tuple(news.version.mtime_ns, from);
+  const auto is_replaced = [&](int64_t mtime_ns) {
+    return news.base_mtime_ns != 0 && news.base_mtime_ns == mtime_ns;
+  };
   struct stat status{};
   const bool exists = ::lstat(in_tree(news.path).c_str(), &status) == 0;
-  if (exists && S_ISLNK(status.st_mode) && !is_shown(in_tree(news.path))) return true;
-  if (exists && S_ISREG(status.st_mode)) {
-    report(fmt::format("{} was created on several nodes; that of the last one counts",
-                       printable(news.path)));
-    const auto own = File::open(in_tree(news.path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-    return (own.ok() && has_writers(*own)) ||
-           std::tuple(FileVersion::of(status).mtime_ns, peers_.own()) > theirs;
+  if (exists && is_own(news.path, status)) {
+    const FileVersion own = FileVersion::of(status);
+    const auto file = File::open(in_tree(news.path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    const bool is_open = file.ok() && has_writers(*file);
+    if (!is_open && is_replaced(own.mtime_ns)) return false;
+    if (is_open || !has_same_bytes(own, news.version)) {
+      report(
+          fmt::format("{} was written on {} and on this node at the same time; the file that was "
+                      "changed last counts, and the other one is lost",
+                      printable(news.path), peers_.name_of(from)));
+    }
+    return is_open || std::tuple(own.mtime_ns, peers_.own()) > theirs;
   }
   if (exists && !S_ISLNK(status.st_mode)) return true;
   const auto known = names_.find(news.path);
-  return known != names_.end() && known->second.rank != from &&
-         std::tuple(known->second.version.mtime_ns, known->second.rank) > theirs;
+  if (known == names_.end() || known->second.rank == from) return false;
+  const Name& name = known->second;
+  if (is_replaced(name.version.mtime_ns)) return false;
+  const bool is_late = name.base_mtime_ns != 0 && name.base_mtime_ns == news.version.mtime_ns;
+  return is_late || std::tuple(name.version.mtime_ns, name.rank) > theirs;
 }
 
 Status RemoteNames::note_put(Rank from, const NameNews& news) {
@@ -103,9 +123,18 @@ Status RemoteNames::note_put(Rank from, const NameNews& news) {
   }
   RETURN_IF_ERROR(make_parents(news.path));
   options_.replace(news.path);
-  const Name name{
-      .rank = from, .id = ++last_id_, .version = news.version, .mode = news.mode & 07777};
-  RETURN_IF_ERROR(link_remote(news.path, name));
+  Name name{.rank = from,
+            .id = ++last_id_,
+            .version = news.version,
+            .base_mtime_ns = news.base_mtime_ns,
+            .mode = news.mode & 07777};
+  if (S_ISLNK(news.mode)) {
+    name.bytes = Bytes::kLink;
+    name.target = news.to;
+    RETURN_IF_ERROR(make_link(news.path, name));
+  } else {
+    RETURN_IF_ERROR(link_remote(news.path, name));
+  }
   const auto known = names_.find(news.path);
   if (known != names_.end()) retire(known->second);
   names_.insert_or_assign(news.path, name);
@@ -113,12 +142,13 @@ Status RemoteNames::note_put(Rank from, const NameNews& news) {
   return {};
 }
 
-// What is unknown is a symbolic link, or a file that was open.
+// What is unknown is a file that was open, or that is one of this node now.
 Status RemoteNames::note_saved(Rank from, const NameNews& news) {
   if (options_.save.empty()) return {};
   const auto known = names_.find(news.path);
   if (known == names_.end()) {
-    if (is_newer_here(from, news)) return {};
+    struct stat status{};
+    if (::lstat(in_tree(news.path).c_str(), &status) == 0) return {};
     RETURN_IF_ERROR(make_parents(news.path));
     options_.replace(news.path);
     Name name{.rank = from, .id = ++last_id_, .version = news.version};
@@ -148,8 +178,8 @@ void RemoteNames::note_removed(Rank from, const NameNews& news) {
     remove_directory(from, news.path);
     return;
   }
-  if (exists && S_ISREG(status.st_mode)) {
-    remove_file(news.path, FileVersion::of(status), news);
+  if (exists && is_own(news.path, status)) {
+    remove_own(news.path, FileVersion::of(status), news);
     return;
   }
   const auto known = names_.find(news.path);
@@ -159,8 +189,8 @@ void RemoteNames::note_removed(Rank from, const NameNews& news) {
 }
 
 // It is a file of this node. If it is another one than the other node means, it stays.
-void RemoteNames::remove_file(const std::string& path, const FileVersion& here,
-                              const NameNews& news) {
+void RemoteNames::remove_own(const std::string& path, const FileVersion& here,
+                             const NameNews& news) {
   if (!has_same_bytes(here, news.version)) {
     options_.tell_again(path);
     return;
@@ -196,7 +226,7 @@ void RemoteNames::remove_directory(Rank from, const std::string& path) {
 Status RemoteNames::note_moved(const NameNews& news) {
   struct stat status{};
   const bool exists = ::lstat(in_tree(news.path).c_str(), &status) == 0;
-  const bool is_another = exists && S_ISREG(status.st_mode) && news.version != FileVersion() &&
+  const bool is_another = exists && is_own(news.path, status) && news.version != FileVersion() &&
                           !has_same_bytes(FileVersion::of(status), news.version);
   if (!exists || is_another) {
     return fail(Errc::kNotFound, "{} is not on this node", printable(news.path));
@@ -277,19 +307,37 @@ void RemoteNames::restore(const std::string& path) {
   struct stat status{};
   if (known == names_.end() || ::lstat(in_tree(path).c_str(), &status) == 0) return;
   if (known->second.bytes == Bytes::kFetched) {
-    static_cast<void>(link(path, shown_link(in_fetched(known->second.id))));
+    static_cast<void>(link(path, known->second, shown_link(in_fetched(known->second.id))));
+  } else if (known->second.bytes == Bytes::kLink) {
+    static_cast<void>(make_link(path, known->second));
   } else {
     known->second.bytes = Bytes::kThere;
     static_cast<void>(link_remote(path, known->second));
   }
 }
 
-void RemoteNames::claim(const std::string& path) {
+int64_t RemoteNames::claim(const std::string& path) {
   const std::lock_guard lock(mutex_);
   const auto known = names_.find(path);
-  if (known == names_.end() || is_shown(in_tree(path))) return;
+  struct stat status{};
+  if (known == names_.end() || ::lstat(in_tree(path).c_str(), &status) != 0 ||
+      !is_own(path, status)) {
+    return 0;
+  }
+  const int64_t mtime_ns = known->second.version.mtime_ns;
   retire(known->second);
   names_.erase(known);
+  return mtime_ns;
+}
+
+bool RemoteNames::has_link(const FileVersion& version) {
+  const std::lock_guard lock(mutex_);
+  return links_.contains(version);
+}
+
+std::set<FileVersion> RemoteNames::links() {
+  const std::lock_guard lock(mutex_);
+  return links_;
 }
 
 std::vector<RemoteFile> RemoteNames::list_not_durable(Rank rank) {
@@ -333,17 +381,35 @@ Status RemoteNames::make_parents(const std::string& path) {
   return {};
 }
 
-Status RemoteNames::link(const std::string& path, const std::string& target) {
-  const fs::path name = in_tree(path);
-  const fs::path temporary =
-      options_.node / wire::kStoreMakingDirectory / fmt::format("shown-{}", link_count_++);
-  if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
-      ::rename(temporary.c_str(), name.c_str()) != 0) {
+fs::path RemoteNames::new_name() {
+  return options_.node / wire::kStoreMakingDirectory / fmt::format("shown-{}", made_count_++);
+}
+
+Status RemoteNames::link(const std::string& path, Name& name, const std::string& target) {
+  const fs::path place = in_tree(path);
+  const fs::path temporary = new_name();
+  struct stat status{};
+  bool is_made = ::symlink(target.c_str(), temporary.c_str()) == 0;
+  if (is_made && name.bytes == Bytes::kLink) {  // the others are not looked at by themselves
+    ::utimensat(AT_FDCWD, temporary.c_str(), FileTimes(name.version.mtime_ns).times,
+                AT_SYMLINK_NOFOLLOW);
+  }
+  is_made = is_made && ::lstat(temporary.c_str(), &status) == 0;
+  if (is_made && name.bytes == Bytes::kLink) {
+    links_.insert(FileVersion::of(status));
+    options_.log_link(path, FileVersion::of(status));
+  }
+  if (!is_made || ::rename(temporary.c_str(), place.c_str()) != 0) {
     Error error = fail_os(errno, "cannot create it");
     ::unlink(temporary.c_str());
-    return std::move(error).within(printable(name.string()));
+    return std::move(error).within(printable(place.string()));
   }
+  name.link_inode = status.st_ino;
   return {};
+}
+
+Status RemoteNames::make_link(const std::string& path, Name& name) {
+  return link(path, name, name.target);
 }
 
 // Empty until it is fetched: stat shows its inode, and access its mode, from now on.
@@ -354,15 +420,15 @@ Status RemoteNames::reserve_copy(const Name& name) const {
   return fail_os(errno, "cannot set its mode").within(printable(in_fetched(name.id).string()));
 }
 
-Status RemoteNames::link_remote(const std::string& path, const Name& name) {
+Status RemoteNames::link_remote(const std::string& path, Name& name) {
   RETURN_IF_ERROR(reserve_copy(name));
-  return link(path,
+  return link(path, name,
               fmt::format("{}{}/{}/{}/{:o}/{}", wire::kRemotePrefix, comm::index_of(name.rank),
                           name.id, name.version.size_bytes, name.mode, name.version.mtime_ns));
 }
 
 Status RemoteNames::link_saved(const std::string& path, Name& name) {
-  RETURN_IF_ERROR(link(path, shown_link(options_.save / path)));
+  RETURN_IF_ERROR(link(path, name, shown_link(options_.save / path)));
   ::unlink(in_fetched(name.id).c_str());
   name.bytes = Bytes::kSaved;
   name.is_durable = true;
@@ -371,16 +437,23 @@ Status RemoteNames::link_saved(const std::string& path, Name& name) {
 
 // This version. Its node may have had no time to say so.
 bool RemoteNames::is_saved(const std::string& path, const Name& name) const {
+  if (name.bytes == Bytes::kLink) {
+    return !options_.save.empty() && read_link(options_.save / path) == name.target;
+  }
   struct stat status{};
   return !options_.save.empty() && ::stat((options_.save / path).c_str(), &status) == 0 &&
          has_same_bytes(FileVersion::of(status), name.version);
 }
 
 void RemoteNames::drop(Names::iterator name) {
-  const fs::path place = in_tree(name->first);
+  const std::string path = name->first;
   retire(name->second);
   names_.erase(name);
-  if (is_shown(place)) ::unlink(place.c_str());
+  struct stat status{};
+  const bool exists = ::lstat(in_tree(path).c_str(), &status) == 0;
+  if (exists && S_ISLNK(status.st_mode) && !is_own(path, status)) {
+    ::unlink(in_tree(path).c_str());
+  }
 }
 
 // A client may have read the link a moment ago.

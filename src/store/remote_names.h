@@ -6,11 +6,18 @@
 // durable, the link leads to where it was saved. Links lead there from the start only if the name
 // was not known before: the inode of a file that someone has looked at must not change.
 //
+// A symbolic link of another node is the same link here. What tells it from one of this node is its
+// version (has_link), which the log of the node has, too.
+//
+// A program may change a file of another node. It becomes a file of this node first, with its
+// bytes, and the others hear of it when it is closed (take).
+//
 // Renaming and removing is repeated on all nodes, whoever created the name. Whoever holds the only
 // bytes then saves them under the new name, or removes them where they were saved.
 //
-// If several nodes create one name, the file with the latest time counts, and that of the higher
-// rank if the times are equal: all nodes decide alike. Thread-safe.
+// If several nodes write one name, a file that replaces the one which is here counts. If they did
+// not know of each other, the file with the latest time counts, and that of the higher rank if the
+// times are equal: all nodes decide alike. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -45,8 +52,11 @@ struct RemoteNamesOptions {
   std::function<void(const std::string& directory)> watch_made;
   // The tree will change because of another node, which is no news. tell_again takes it back.
   std::function<void(const std::string& path)> replace;  // by a link
+  std::function<void(const std::string& path, const ToldName& file)> take;
   std::function<void(const std::string& path)> expect_removal;
   std::function<void(const std::string& from, const std::string& to)> expect_move;
+  // A symbolic link of another node will be in the tree.
+  std::function<void(const std::string& path, const FileVersion& version)> log_link;
   std::function<bool(uint64_t bytes)> reserve;  // takes them from the node's capacity
   std::function<void(uint64_t bytes)> release;
   std::function<void(const std::string& line)> log;  // called by any thread
@@ -70,8 +80,12 @@ class RemoteNames {
   bool take_moved(const std::string& from, const std::string& to);
   // A program of this node has renamed it to where nobody watches: it must not be lost.
   void restore(const std::string& path);
-  // A program of this node has replaced the file.
-  void claim(const std::string& path);
+  // A program of this node has replaced the file. Returns the time of the file that it was; 0 if it
+  // was none of another node.
+  int64_t claim(const std::string& path);
+  // Whether a symbolic link is one of another node.
+  bool has_link(const FileVersion& version);
+  std::set<FileVersion> links();
   // Whether a directory is here because another node has it.
   bool has_made(const std::string& directory);
 
@@ -82,15 +96,23 @@ class RemoteNames {
   // at once, and that thread will call `done`.
   void fetch(uint64_t id, FetchCallback done);
 
+  // Makes a file of another node one of this node: with its bytes, or empty. It has the inode of
+  // its link.
+  enum class Content : uint8_t { kSame, kEmpty };
+  void take(uint64_t link_inode, Content content, FetchCallback done);
+
  private:
-  enum class Bytes : uint8_t { kThere, kFetched, kSaved };
+  enum class Bytes : uint8_t { kThere, kFetched, kSaved, kLink };
   struct Name {
     Rank rank = comm::kFirstRank;
     uint64_t id = 0;
     FileVersion version;  // the inode is not known
+    int64_t base_mtime_ns = 0;
     unsigned mode = 0;
     Bytes bytes = Bytes::kThere;
     bool is_durable = false;
+    uint64_t link_inode = 0;  // of the link in the tree
+    std::string target;       // of kLink
   };
   struct Retired {
     std::filesystem::path file;
@@ -108,19 +130,25 @@ class RemoteNames {
   Status note_directory(const NameNews& news);
   void note_removed(Rank from, const NameNews& news);
   Status note_moved(const NameNews& news);
-  void remove_file(const std::string& path, const FileVersion& here, const NameNews& news);
+  bool is_own(const std::string& path, const struct stat& status) const;
+  void remove_own(const std::string& path, const FileVersion& here, const NameNews& news);
   void remove_directory(Rank from, const std::string& path);
   void move_names(const std::string& from, const std::string& to);
   bool is_newer_here(Rank from, const NameNews& news);
   Status make_parents(const std::string& path);
-  Status link(const std::string& path, const std::string& target);
-  Status link_remote(const std::string& path, const Name& name);
+  std::filesystem::path new_name();  // for something under construction
+  Status link(const std::string& path, Name& name, const std::string& target);
+  Status link_remote(const std::string& path, Name& name);
+  Status make_link(const std::string& path, Name& name);
   Status reserve_copy(const Name& name) const;
   Status link_saved(const std::string& path, Name& name);
   bool is_saved(const std::string& path, const Name& name) const;
   void drop(Names::iterator name);
   void retire(const Name& name);
   void remove_retired();
+  int adopt(uint64_t id, Content content);
+  Status make_own(const std::string& path, const Name& name, Content content,
+                  const std::filesystem::path& made) const;
   int fetch_first(uint64_t id);
   bool find_to_fetch(uint64_t id, std::string& path, Name& name);
   void wait_for_news(uint64_t id, const std::string& path);
@@ -137,7 +165,8 @@ class RemoteNames {
   Names names_;
   std::unordered_map<uint64_t, std::string> paths_;  // by id
   uint64_t last_id_ = 0;
-  uint64_t link_count_ = 0;
+  uint64_t made_count_ = 0;
+  std::set<FileVersion> links_;      // symbolic links of other nodes, and some that are gone
   std::condition_variable changed_;  // a name
   std::set<std::string> made_directories_;
   std::deque<Retired> retired_;  // copies that a client may be about to open

@@ -91,7 +91,9 @@ int receive(int fd, StoreRequest& request) {
                          request.kind == wire::StoreRequestKind::kPlace ||
                          request.kind == wire::StoreRequestKind::kFollow ||
                          request.kind == wire::StoreRequestKind::kFetch ||
-                         request.kind == wire::StoreRequestKind::kShare);
+                         request.kind == wire::StoreRequestKind::kShare ||
+                         request.kind == wire::StoreRequestKind::kTake ||
+                         request.kind == wire::StoreRequestKind::kReplace);
   return is_known ? 1 : -1;
 }
 
@@ -175,6 +177,8 @@ Status Service::start_written() {
             .watch_made = [this](const std::string& directory) { written_->watch_made(directory); },
             .replace =
                 [this](const std::string& path) { written_->announcer()->add_replaced(path); },
+            .take = [this](const std::string& path,
+                           const ToldName& file) { written_->announcer()->add_taken(path, file); },
             .expect_removal =
                 [this](const std::string& path) {
                   written_->announcer()->add_expected_removal(path);
@@ -183,6 +187,8 @@ Status Service::start_written() {
                 [this](const std::string& from, const std::string& to) {
                   written_->announcer()->add_expected_move(from, to);
                 },
+            .log_link = [this](const std::string& path,
+                               const FileVersion& version) { written_->log_link(path, version); },
             .reserve = [this](uint64_t bytes) { return tree_->reserve(bytes); },
             .release = [this](uint64_t bytes) { tree_->release(bytes); },
             .log = [this](const std::string& line) { report(line); }});
@@ -421,6 +427,17 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
         answer(EINVAL);
       } else {
         remote_->fetch(request.entry, answer);
+      }
+      return;
+    case wire::StoreRequestKind::kTake:
+    case wire::StoreRequestKind::kReplace:
+      if (remote_ == nullptr) {
+        answer(EINVAL);
+      } else {
+        remote_->take(request.entry,
+                      request.kind == wire::StoreRequestKind::kTake ? RemoteNames::Content::kSame
+                                                                    : RemoteNames::Content::kEmpty,
+                      answer);
       }
       return;
     case wire::StoreRequestKind::kFollow:

@@ -13,6 +13,8 @@
 #include "base/directory.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "store/remote_names.h"
+#include "wire/store_name.h"
 #include "wire/store_state.h"
 
 namespace millrace::store {
@@ -115,6 +117,11 @@ int Written::watch(uint64_t entry) {
 // The event of its creation comes too late for a program that moves a file into it at once.
 void Written::watch_made(const std::string& directory) {
   const Status status = watch_->watch(directory);
+  if (!status.ok()) report(status.error().message());
+}
+
+void Written::log_link(const std::string& path, const FileVersion& version) {
+  const Status status = log_.append({.kind = LogKind::kOther, .version = version, .path = path});
   if (!status.ok()) report(status.error().message());
 }
 
@@ -257,6 +264,7 @@ std::vector<WrittenFile> Written::list(WrittenLog log) {
     const std::lock_guard lock(mutex_);
     log.directories = directories_;
   }
+  if (options_.others != nullptr) log.others = options_.others->links();
   return list_written(options_.node, catalogue_, log);
 }
 
@@ -385,13 +393,15 @@ Status Written::put_directory(const std::string& as, const struct stat& status) 
 
 Status Written::put_link(const std::string& path, const std::string& as,
                          const struct stat& status) {
-  std::error_code error;
-  const fs::path link = fs::read_symlink(in_tree(path), error);
-  if (error || is_shown(in_tree(path))) return {};  // replaced a moment ago, or not ours
-  ASSIGN_OR_RETURN(DurableCopy copy,
-                   DurableCopy::of_link(
-                       link.string(),
-                       {.target = in_save(as), .token = token_, .status = status, .on_block = {}}));
+  const auto link = read_link(in_tree(path));
+  const bool is_others =
+      options_.others != nullptr && options_.others->has_link(FileVersion::of(status));
+  // Replaced a moment ago, or not ours.
+  if (!link || wire::is_shown_target(*link) || is_others) return {};
+  ASSIGN_OR_RETURN(
+      DurableCopy copy,
+      DurableCopy::of_link(
+          *link, {.target = in_save(as), .token = token_, .status = status, .on_block = {}}));
   RETURN_IF_ERROR(copy.commit());
   note_saved(as,
              {.version = FileVersion::of(status), .is_directory = false, .mode = status.st_mode});

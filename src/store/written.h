@@ -69,6 +69,9 @@ class Written {
   // Waits for it.
   int flush();
 
+  // A symbolic link that will be in the tree is one of another node.
+  void log_link(const std::string& path, const FileVersion& version);
+
   // Calls `done` when the other nodes know what programs of this one have done until now.
   // Thread-safe.
   void share(std::function<void()> done);

@@ -57,18 +57,20 @@ bool take_number(std::string_view& text, Number& out) {
   return true;
 }
 
+bool has_version(LogKind kind) { return kind == LogKind::kDurable || kind == LogKind::kOther; }
+
 bool parse_line(std::string_view text, LogLine& line) {
   if (text.size() < 2 || text[1] != ' ') return false;
   line.kind = static_cast<LogKind>(text[0]);
   text.remove_prefix(2);
-  if (line.kind == LogKind::kDurable &&
+  if (has_version(line.kind) &&
       (!take_number(text, line.version.size_bytes) || !take_number(text, line.version.mtime_ns) ||
        !take_number(text, line.version.inode))) {
     return false;
   }
   const bool is_known = line.kind == LogKind::kToken || line.kind == LogKind::kDirectory ||
                         line.kind == LogKind::kFlushing || line.kind == LogKind::kDurable ||
-                        line.kind == LogKind::kGone;
+                        line.kind == LogKind::kGone || line.kind == LogKind::kOther;
   return is_known && unescape_path(text, line.path) && is_safe_path(line.path) &&
          (!line.path.empty() || line.kind == LogKind::kDirectory);
 }
@@ -90,6 +92,9 @@ void apply_line(LogLine line, WrittenLog& log) {
       return;
     case LogKind::kGone:
       log.durable.erase(line.path);
+      return;
+    case LogKind::kOther:
+      log.others.insert(line.version);
       return;
   }
 }
@@ -134,7 +139,7 @@ FileVersion FileVersion::of(const struct stat& status) {
 std::string format_log_line(const LogLine& line) {
   const char kind = static_cast<char>(line.kind);
   const FileVersion& version = line.version;
-  if (line.kind != LogKind::kDurable) return fmt::format("{} {}\n", kind, escape_path(line.path));
+  if (!has_version(line.kind)) return fmt::format("{} {}\n", kind, escape_path(line.path));
   return fmt::format("{} {} {} {} {}\n", kind, version.size_bytes, version.mtime_ns, version.inode,
                      escape_path(line.path));
 }
@@ -180,10 +185,16 @@ std::string_view name_of(WrittenState state) {
                                             : "LOCAL";
 }
 
-bool is_shown(const fs::path& name) {
+std::optional<std::string> read_link(const fs::path& name) {
   std::error_code error;
   const fs::path target = fs::read_symlink(name, error);
-  return !error && wire::is_shown_target(target.native());
+  if (error) return std::nullopt;
+  return target.native();
+}
+
+bool is_shown(const fs::path& name) {
+  const auto target = read_link(name);
+  return target && wire::is_shown_target(*target);
 }
 
 std::vector<WrittenFile> list_written(const fs::path& node, const Catalogue& catalogue,
@@ -191,9 +202,13 @@ std::vector<WrittenFile> list_written(const fs::path& node, const Catalogue& cat
   const fs::path tree = node / wire::kStoreTreeDirectory;
   std::vector<WrittenFile> files;
   const auto add = [&](std::string path, const struct stat& status) {
-    const bool is_link = S_ISLNK(status.st_mode);
-    if ((!S_ISREG(status.st_mode) && !is_link) || (is_link && is_shown(tree / path))) return;
     WrittenFile file{.path = std::move(path), .version = FileVersion::of(status)};
+    if (S_ISLNK(status.st_mode)) {
+      const auto target = read_link(tree / file.path);  // nothing: it is gone
+      if (!target || wire::is_shown_target(*target) || log.others.contains(file.version)) return;
+    } else if (!S_ISREG(status.st_mode)) {
+      return;
+    }
     const auto saved = log.durable.find(file.path);
     if (saved != log.durable.end() && saved->second == file.version) {
       file.state = WrittenState::kDurable;

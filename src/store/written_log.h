@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ struct FileVersion {
   uint64_t inode = 0;
 
   static FileVersion of(const struct stat& status);
-  bool operator==(const FileVersion&) const = default;
+  auto operator<=>(const FileVersion&) const = default;
 };
 
 enum class LogKind : char {
@@ -39,11 +40,12 @@ enum class LogKind : char {
   kFlushing = 'F',   // a copy has begun
   kDurable = 'D',    // this version is durable under this name
   kGone = '-',       // the name was removed from where files are saved
+  kOther = 'O',      // the symbolic link of this version is one of another node
 };
 
 struct LogLine {
   LogKind kind = LogKind::kGone;
-  FileVersion version;  // of kDurable
+  FileVersion version;  // of kDurable and kOther
   std::string path;     // relative to the root
 };
 
@@ -57,7 +59,8 @@ struct WrittenLog {
   std::string token;
   std::set<std::string> directories;
   std::map<std::string, FileVersion> durable;
-  std::string flushing;  // the copy that was not completed; empty: none
+  std::set<FileVersion> others;  // links of other nodes, whatever their names are now
+  std::string flushing;          // the copy that was not completed; empty: none
 };
 
 // A line without an end is ignored: its writer was killed.
@@ -88,6 +91,9 @@ struct WrittenFile {
   FileVersion version;
   WrittenState state = WrittenState::kLocal;
 };
+
+// The target of a symbolic link; nothing if there is no link of this name.
+std::optional<std::string> read_link(const std::filesystem::path& name);
 
 // Whether a name of the tree stands for a file of another node (wire/store_name.h).
 bool is_shown(const std::filesystem::path& name);

@@ -25,6 +25,9 @@ enum class StoreRequestKind : uint16_t {
   kFetch = 6,  // get the bytes of the name with the id `entry` (store_name.h); ESTALE: the name
                // has changed, look again
   kShare = 7,  // reply when the other nodes know what this one did to names below the root
+  kTake = 8,   // a program will change a file of another node: make it one of this node. `entry` is
+               // the inode of its link (store_name.h); ESTALE: the name has changed, look again
+  kReplace = 9,  // the same, but its bytes are not needed: the file is empty
 };
 
 struct StoreRequest {

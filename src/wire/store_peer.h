@@ -88,7 +88,8 @@ struct PeerReadMember {
 static_assert(sizeof(PeerReadMember) == 32);
 
 enum class PeerNameChange : uint32_t {
-  kPut = 1,      // a file was closed, and its bytes are on the asking node; or a new directory
+  kPut = 1,      // a file was closed, and its bytes are on the asking node; or a new directory, or
+                 // a new symbolic link, whose target is the second text
   kRemoved = 2,  // a program of the asking node removed the name, whoever created it
   kMoved = 3,    // the same: it was renamed to the second path, with all that was below it
   kSaved = 4,    // this version of the file is durable
@@ -98,12 +99,13 @@ enum class PeerNameChange : uint32_t {
 struct PeerName {
   PeerNameChange change;
   uint32_t mode;        // of kPut
-  uint64_t size_bytes;  // of a file, as the time; both 0: any
+  uint64_t size_bytes;  // of a file or link, as the time; both 0: any
   int64_t mtime_ns;
-  uint32_t path_bytes;  // both paths follow, relative to the root
-  uint32_t to_bytes;    // of kMoved; else 0
+  int64_t base_mtime_ns;  // of kPut: the time of the version that it replaces; 0: none
+  uint32_t path_bytes;    // both paths follow, relative to the root
+  uint32_t to_bytes;      // of kMoved, and of kPut for a link; else 0
 };
-static_assert(sizeof(PeerName) == 32);
+static_assert(sizeof(PeerName) == 40);
 
 // The path of a file that a program of the asked node created follows.
 struct PeerReadName {

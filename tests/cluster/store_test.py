@@ -232,6 +232,94 @@ print(open("{ROOT}/top").read(), os.path.exists("{ROOT}/out/model.pt"), os.path.
         self.assertEqual((save / "top").read_text(), "of node2")
         self.assertEqual((save / "final" / "model.pt").read_bytes(), content)
 
+    def test_a_symbolic_link_is_seen_on_all_hosts_before_it_is_saved(self):
+        save = self.folder / "save"
+        self.start_services("--save", str(save))
+        self.block(save)
+        self.on("node1", f"""
+import os
+os.makedirs("{ROOT}/out/step1")
+open("{ROOT}/out/step1/model", "w").write("first")
+os.symlink("step1", "{ROOT}/out/latest")
+os.symlink("{ROOT}/words.txt", "{ROOT}/out/words")
+os.link("{ROOT}/out/step1/model", "{ROOT}/out/same")
+""")
+        look = f"""
+import os
+print(os.readlink("{ROOT}/out/latest"), open("{ROOT}/out/latest/model").read(), os.path.islink("{ROOT}/out/latest"),
+      os.lstat("{ROOT}/out/latest").st_mtime_ns, os.path.getsize("{ROOT}/out/words"), open("{ROOT}/out/same").read(),
+      sorted((e.name, e.is_symlink()) for e in os.scandir("{ROOT}/out")))
+"""
+        wanted = self.on("node1", look)
+        self.assertIn("step1 first True", wanted)
+        for name in ("node2", "node3"):
+            self.assertEqual(self.on(name, look), wanted, name)
+        # Any host replaces it.
+        self.on("node2", f"""
+import os
+os.makedirs("{ROOT}/out/step2")
+open("{ROOT}/out/step2/model", "w").write("second")
+os.symlink("step2", "{ROOT}/out/latest.tmp")
+os.rename("{ROOT}/out/latest.tmp", "{ROOT}/out/latest")
+""")
+        for name in self.hosts.names:
+            self.assertEqual(self.on(name, f'print(open("{ROOT}/out/latest/model").read())'), "second\n", name)
+        self.unblock(save)
+        self.wait_until_saved()
+        self.stop()
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0, self.text())
+        self.assertEqual(os.readlink(save / "out/latest"), "step2")
+        self.assertEqual(os.readlink(save / "out/words"), f"{ROOT}/words.txt")
+        self.check_nothing_left()
+
+    def test_any_host_appends_to_what_another_one_created(self):
+        save = self.folder / "save"
+        self.start_services("--save", str(save))
+        self.block(save)
+        self.on("node1", f"""
+import os
+open("{ROOT}/log", "w").write("node1 ")
+open("{ROOT}/state", "wb").write(bytes(3000000))
+open("{ROOT}/short", "w").write("123456789")
+open("{ROOT}/full", "w").write("old")
+os.chmod("{ROOT}/full", 0o640)
+open("{ROOT}/over", "w").write("old")
+""")
+        self.on("node2", f"""
+import os
+open("{ROOT}/log", "a").write("node2 ")
+with open("{ROOT}/state", "r+b") as file:
+    file.seek(2000000)
+    file.write(b"resumed")
+os.truncate("{ROOT}/short", 4)
+open("{ROOT}/full", "w").write("new")
+open("{ROOT}/tmp", "w").write("new")
+os.utime("{ROOT}/tmp", ns=(5, 1700000000123456789))
+os.rename("{ROOT}/tmp", "{ROOT}/over")
+""")
+        self.assertEqual(self.hosts.run("node3", *self.client(), "sh", "-c", f"printf node3 >> {ROOT}/log").returncode, 0)
+        self.on("node3", f'import os; os.chmod("{ROOT}/short", 0o600)')
+        look = f"""
+import os, hashlib
+print([open("{ROOT}/" + name).read() for name in ("log", "short", "full", "over")],
+      hashlib.md5(open("{ROOT}/state", "rb").read()).hexdigest(),
+      [oct(os.stat("{ROOT}/" + name).st_mode) for name in ("short", "full")])
+"""
+        state = bytes(2000000) + b"resumed" + bytes(999993)
+        wanted = (f"['node1 node2 node3', '1234', 'new', 'new'] {hashlib.md5(state).hexdigest()} "
+                  "['0o100600', '0o100640']\n")
+        for name in self.hosts.names:
+            self.assertEqual(self.on(name, look), wanted, name)
+        self.assertNotIn("at the same time", self.text())
+        self.unblock(save)
+        self.wait_until_saved()
+        self.stop()
+        self.assertEqual(self.up.wait(timeout=cluster.PATIENCE_S), 0, self.text())
+        self.check_nothing_left()
+        self.assertEqual((save / "log").read_text(), "node1 node2 node3")
+        self.assertEqual((save / "state").read_bytes(), state)
+        self.assertEqual(((save / "short").read_text(), (save / "over").read_text()), ("1234", "new"))
+
     def test_a_created_file_is_lost_with_its_host_unless_it_was_read(self):
         save = self.folder / "save"
         # What the next service there would rescue.

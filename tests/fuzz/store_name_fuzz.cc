@@ -1,5 +1,7 @@
 // What another node says about a name that a program created, and the target of a link in the tree:
 // any bytes are refused, or are read and written back alike, and no name leaves the root.
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -15,7 +17,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (wire::parse_remote_target(text, name) && !wire::is_shown_target(text)) std::abort();
   const auto news = store::parse_name_question(all);
   if (!news.ok()) return 0;
-  if (news->path.empty() || !store::is_safe_path(news->path) || !store::is_safe_path(news->to)) {
+  // The second text is a path, or the target of a symbolic link.
+  const bool is_link = news->change == wire::PeerNameChange::kPut && S_ISLNK(news->mode);
+  if (news->path.empty() || !store::is_safe_path(news->path)) std::abort();
+  if (is_link ? news->to.empty() || wire::is_shown_target(news->to)
+              : !store::is_safe_path(news->to)) {
     std::abort();
   }
   if (store::name_question(*news) != text) std::abort();

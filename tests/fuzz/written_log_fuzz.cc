@@ -29,8 +29,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     check_path(path, false);
     again += format_log_line({.kind = LogKind::kDurable, .version = version, .path = path});
   }
+  for (const FileVersion& version : log->others) {
+    again += format_log_line({.kind = LogKind::kOther, .version = version, .path = "link"});
+  }
   const auto read = parse_written_log(again);
-  if (!read.ok() || read->directories != log->directories || read->durable != log->durable) {
+  if (!read.ok() || read->directories != log->directories || read->durable != log->durable ||
+      read->others != log->others) {
     std::abort();
   }
   return 0;

@@ -15,6 +15,7 @@
 #include "hook/syscall.h"
 #include "store/preload/exec_environment.h"
 #include "store/preload/fast.h"
+#include "store/preload/shown.h"
 #include "store/preload/text.h"
 #include "wire/store_name.h"
 
@@ -30,6 +31,8 @@ constinit std::atomic<bool> warned_failure{false};
 constinit std::atomic<bool> warned_local{false};
 constinit std::atomic<bool> warned_remote{false};
 constinit std::atomic<uint64_t> next_request{1};
+
+constexpr int kTakeTries = 8;  // of a name that changes all the time
 
 struct Message {
   char text[3 * kPathBytes];
@@ -435,6 +438,19 @@ bool join_path(std::string_view directory, uint32_t entry, char* out, size_t roo
 
 namespace {
 
+// A file whose bytes are on another node only cannot be had.
+void note_remote_failure(std::string_view relative, const wire::RemoteName& name, int error) {
+  if (warned_remote.exchange(true)) return;
+  const hook::Scratch<Message> message;
+  if (!message) return;
+  Text text(message->text, sizeof(message->text));
+  text.add("millrace: the service of the store at ").add(client.node);
+  text.add(" ").add(reason(error)).add(": ").add(client.root).add("/").add(relative);
+  text.add(" is not durable yet, and its bytes are only on the node of rank ").add(name.rank);
+  text.add(". This is reported once; millrace store status lists what is lost\n");
+  say(message->text, text.size());
+}
+
 // 0, ESTALE: the name has changed, or EIO.
 int fetch_remote(std::string_view relative, std::string_view target) {
   wire::RemoteName name;
@@ -443,19 +459,39 @@ int fetch_remote(std::string_view relative, std::string_view target) {
   const int error = ask_for(name.id, wire::StoreRequestKind::kFetch);
   errno = saved_errno;
   if (error == 0 || error == ESTALE) return error;
-  if (warned_remote.exchange(true)) return EIO;
-  const hook::Scratch<Message> message;
-  if (!message) return EIO;
-  Text text(message->text, sizeof(message->text));
-  text.add("millrace: the service of the store at ").add(client.node);
-  text.add(" ").add(reason(error)).add(": ").add(client.root).add("/").add(relative);
-  text.add(" is not durable yet, and its bytes are only on the node of rank ").add(name.rank);
-  text.add(". This is reported once; millrace store status lists what is lost\n");
-  say(message->text, text.size());
+  note_remote_failure(relative, name, error);
   return EIO;
 }
 
 }  // namespace
+
+int take_file(const char* real, bool needs_bytes) {
+  const hook::Scratch<ShownTarget> target;
+  if (!target) return ENOMEM;
+  const int saved_errno = errno;
+  int error = 0;
+  wire::RemoteName name;
+  for (int tries = 0; tries < kTakeTries; ++tries) {
+    const std::string_view found = read_shown(real, *target);
+    struct stat link;
+    if (found.empty() || hook::sys_lstat(real, &link) != 0) return 0;  // the caller looks again
+    wire::parse_remote_target(found, name);
+    error = ask_for(link.st_ino,
+                    needs_bytes ? wire::StoreRequestKind::kTake : wire::StoreRequestKind::kReplace);
+    errno = saved_errno;
+    if (error == 0) return 0;
+    if (error != ESTALE) break;
+  }
+  if (!needs_bytes) {  // without the service, a new file begins here
+    hook::sys_unlink(real);
+    const int fd = hook::sys_open(real, O_WRONLY | O_CREAT | O_EXCL, 0666);
+    if (fd >= 0) hook::sys_close(fd);
+    return 0;
+  }
+  const std::string_view below = client.below_tree(real);
+  note_remote_failure({below.data() + 1, below.size() - 1}, name, error);
+  return error == ENOSPC ? ENOSPC : EIO;
+}
 
 Catalogued Client::catalogued() const {
   const auto read_link = [](std::string_view relative, char* out, size_t room) -> long {

@@ -94,6 +94,10 @@ void announce_names(uint32_t directory);
 // Waits until the other nodes know what this one did to names below the root. Keeps errno.
 void share_names();
 
+// Makes a file of another node one of this node, given the real path of its name: with its bytes,
+// or empty. Does nothing if it is none. 0, or an errno value.
+int take_file(const char* real, bool needs_bytes);
+
 // Counts that a file is read from the origin; the first one in a process is reported on stderr.
 void note_fallback(uint32_t entry, int error);
 // The same for a file that cannot be read at all.

@@ -59,6 +59,29 @@ int removing(int directory, const char* path, int flags) {
   });
 }
 
+// A call that changes the bytes or attributes of a file.
+template <typename Outside>
+auto changing_file(int directory, const char* path, Last last, Outside outside) {
+  if (const int error = take_named(directory, path); error != 0) {
+    return failure<decltype(outside(directory, path))>(error);
+  }
+  return changing_path(directory, path, last, outside);
+}
+
+// The kernel tells the service when a writer closes a file, but nothing of truncate.
+int truncating(const char* path, off_t size) {
+  static constinit Real<int(const char*, off_t)> real{"truncate"};
+  if (!active() || is_bad(path) || client.below_tree(path).data() == nullptr) {
+    return real(path, size);
+  }
+  if (size < 0) return failure<int>(EINVAL);
+  const int fd = hook::sys_open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return failure<int>(-fd);
+  const int error = hook::sys_ftruncate(fd, static_cast<uint64_t>(size));
+  hook::sys_close(fd);
+  return error < 0 ? failure<int>(-error) : sharing(path, 0);
+}
+
 Last last_of_change(int flags) {
   return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow;
 }
@@ -84,6 +107,7 @@ int renameat2(int from_directory, const char* from, int to_directory, const char
 int link(const char* from, const char* to) { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
 int linkat(int from_directory, const char* from, int to_directory, const char* to, int flags) {
+  if (const int error = take_named(from_directory, from); error != 0) return failure<int>(error);
   return on_two_paths(from_directory, from, to_directory, to,
                       [&](int base, const char* source, int other, const char* target) {
                         return real_linkat(base, source, other, target, flags);
@@ -94,8 +118,9 @@ int symlink(const char* text, const char* path) { return symlinkat(text, AT_FDCW
 
 int symlinkat(const char* text, int directory, const char* path) {
   static constinit Real<int(const char*, int, const char*)> real{"symlinkat"};
-  return creating_path(directory, path,
-                       [&](int base, const char* other) { return real(text, base, other); });
+  return creating_path(directory, path, [&](int base, const char* other) {
+    return sharing(other, real(text, base, other));
+  });
 }
 
 int unlink(const char* path) { return removing(AT_FDCWD, path, 0); }
@@ -145,16 +170,15 @@ int mkfifoat(int directory, const char* path, mode_t mode) {
 }
 
 int truncate(const char* path, off_t size) {
-  static constinit Real<int(const char*, off_t)> real{"truncate"};
-  return changing_path(AT_FDCWD, path, Last::kFollow,
-                       [&](int, const char* other) { return real(other, size); });
+  return changing_file(AT_FDCWD, path, Last::kFollow,
+                       [&](int, const char* other) { return truncating(other, size); });
 }
 
 int chmod(const char* path, mode_t mode) { return fchmodat(AT_FDCWD, path, mode, 0); }
 
 int fchmodat(int directory, const char* path, mode_t mode, int flags) {
   static constinit Real<int(int, const char*, mode_t, int)> real{"fchmodat"};
-  return changing_path(directory, path, last_of_change(flags),
+  return changing_file(directory, path, last_of_change(flags),
                        [&](int base, const char* other) { return real(base, other, mode, flags); });
 }
 
@@ -173,7 +197,7 @@ int lchown(const char* path, uid_t owner, gid_t group) {
 
 int fchownat(int directory, const char* path, uid_t owner, gid_t group, int flags) {
   static constinit Real<int(int, const char*, uid_t, gid_t, int)> real{"fchownat"};
-  return changing_path(directory, path, last_of_change(flags), [&](int base, const char* other) {
+  return changing_file(directory, path, last_of_change(flags), [&](int base, const char* other) {
     return real(base, other, owner, group, flags);
   });
 }
@@ -185,19 +209,19 @@ int fchown(int fd, uid_t owner, gid_t group) {
 
 int utime(const char* path, const struct utimbuf* times) {
   static constinit Real<int(const char*, const struct utimbuf*)> real{"utime"};
-  return changing_path(AT_FDCWD, path, Last::kFollow,
+  return changing_file(AT_FDCWD, path, Last::kFollow,
                        [&](int, const char* other) { return real(other, times); });
 }
 
 int utimes(const char* path, const struct timeval times[2]) {
   static constinit Real<int(const char*, const struct timeval*)> real{"utimes"};
-  return changing_path(AT_FDCWD, path, Last::kFollow,
+  return changing_file(AT_FDCWD, path, Last::kFollow,
                        [&](int, const char* other) { return real(other, times); });
 }
 
 int lutimes(const char* path, const struct timeval times[2]) {
   static constinit Real<int(const char*, const struct timeval*)> real{"lutimes"};
-  return changing_path(AT_FDCWD, path, Last::kKeepLink,
+  return changing_file(AT_FDCWD, path, Last::kKeepLink,
                        [&](int, const char* other) { return real(other, times); });
 }
 
@@ -206,7 +230,7 @@ int utimensat(int directory, const char* path, const struct timespec times[2], i
   if (path == nullptr) {
     return changing_descriptor(directory, [&] { return real(directory, path, times, flags); });
   }
-  return changing_path(directory, path, last_of_change(flags), [&](int base, const char* other) {
+  return changing_file(directory, path, last_of_change(flags), [&](int base, const char* other) {
     return real(base, other, times, flags);
   });
 }
@@ -223,14 +247,14 @@ int futimes(int fd, const struct timeval times[2]) {
 
 int setxattr(const char* path, const char* name, const void* value, size_t size, int flags) {
   static constinit Real<int(const char*, const char*, const void*, size_t, int)> real{"setxattr"};
-  return changing_path(AT_FDCWD, path, Last::kFollow, [&](int, const char* other) {
+  return changing_file(AT_FDCWD, path, Last::kFollow, [&](int, const char* other) {
     return real(other, name, value, size, flags);
   });
 }
 
 int lsetxattr(const char* path, const char* name, const void* value, size_t size, int flags) {
   static constinit Real<int(const char*, const char*, const void*, size_t, int)> real{"lsetxattr"};
-  return changing_path(AT_FDCWD, path, Last::kKeepLink, [&](int, const char* other) {
+  return changing_file(AT_FDCWD, path, Last::kKeepLink, [&](int, const char* other) {
     return real(other, name, value, size, flags);
   });
 }
@@ -242,13 +266,13 @@ int fsetxattr(int fd, const char* name, const void* value, size_t size, int flag
 
 int removexattr(const char* path, const char* name) {
   static constinit Real<int(const char*, const char*)> real{"removexattr"};
-  return changing_path(AT_FDCWD, path, Last::kFollow,
+  return changing_file(AT_FDCWD, path, Last::kFollow,
                        [&](int, const char* other) { return real(other, name); });
 }
 
 int lremovexattr(const char* path, const char* name) {
   static constinit Real<int(const char*, const char*)> real{"lremovexattr"};
-  return changing_path(AT_FDCWD, path, Last::kKeepLink,
+  return changing_file(AT_FDCWD, path, Last::kKeepLink,
                        [&](int, const char* other) { return real(other, name); });
 }
 

@@ -118,30 +118,12 @@ bool creates(const Place& place, int flags) {
   return (exists || (flags & O_CREAT) != 0) && can_create(place);
 }
 
-// A program writes to a name that stands for a file of another node. If it begins a new file, the
-// name becomes one of this node, and the others will hear of it. The bytes of the other node cannot
-// be changed from here, unless they were saved. 0, or an errno value.
+// A file of another node that a program opens for writing becomes one of this node. 0, or an errno
+// value.
 int claim_name(int directory, const char* path, int flags) {
   const bool is_new = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
-  if (!active() || !writes(flags) || is_new || !client.has_written()) return 0;
-  Lookup lookup;
-  const Place place = lookup.find(directory, path, Last::kLook);
-  const hook::Scratch<ShownTarget> target;
-  if (!place.is_written || place.where != Where::kElsewhere || !target) return 0;
-  const std::string_view found = read_shown(place.path, *target);
-  if (found.empty()) return 0;
-  if ((flags & O_TRUNC) == 0) {
-    const std::string_view real = {found.data() + 2, found.size() - 2};  // after kShownPrefix
-    const bool is_saved =
-        !wire::is_remote_target(found) && below_root(client.node, real).data() == nullptr;
-    return is_saved ? 0 : EROFS;
-  }
-  announce_names(place.entry);
-  hook::sys_unlink(place.path);
-  if ((flags & O_CREAT) != 0) return 0;
-  const int fd = hook::sys_open(place.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd >= 0) hook::sys_close(fd);
-  return 0;
+  if (!writes(flags) || is_new) return 0;
+  return take_named(directory, path, /*needs_bytes=*/(flags & O_TRUNC) == 0);
 }
 
 // With O_NOFOLLOW, a name that stands for a file of another node is still a file.

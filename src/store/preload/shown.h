@@ -5,6 +5,7 @@
 
 #include "hook/syscall.h"
 #include "store/preload/client.h"
+#include "store/preload/lookup.h"
 #include "wire/store_name.h"
 
 namespace millrace::store {
@@ -32,6 +33,17 @@ inline bool is_shown(const char* real) {
   if (!may_be_shown(real)) return false;
   const hook::Scratch<ShownTarget> target;
   return target && !read_shown(real, *target).empty();
+}
+
+// A program changes the file at a path. If it is one of another node, it becomes one of this node
+// first; the others hear of it when it is closed. 0, or an errno value.
+inline int take_named(int directory, const char* path, bool needs_bytes = true) {
+  if (!active() || !client.has_written()) return 0;
+  Lookup lookup;
+  const Place place = lookup.find(directory, path, Last::kLook);
+  if (!place.is_written || place.where != Where::kElsewhere || !is_shown(place.path)) return 0;
+  announce_names(place.entry);
+  return take_file(place.path, needs_bytes);
 }
 
 }  // namespace millrace::store
