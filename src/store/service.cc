@@ -41,7 +41,14 @@ constexpr size_t kThreadsAhead = 4;  // fetch before a loader asks
 constexpr uint64_t kLinesMax = 100;  // a damaged partition must not fill the log
 constexpr char kSettingsFile[] = "service.json";
 constexpr int kBacklog = 1024;
+constexpr int kEndTries = 3;
+constexpr std::chrono::milliseconds kEndPause{500};
 constexpr std::chrono::milliseconds kPauseWithoutDescriptors{10};
+
+bool are_durable(const std::vector<WrittenFile>& files) {
+  return std::all_of(files.begin(), files.end(),
+                     [](const WrittenFile& file) { return file.state == WrittenState::kDurable; });
+}
 
 Status set_path(char (&out)[wire::kStorePathBytes], const fs::path& path) {
   const std::string& text = path.native();
@@ -336,18 +343,25 @@ bool Service::finish() {
   return is_saved;
 }
 
+// Tries again what could not be saved: the shared file system may have been away for a moment, and
+// nobody can save these files later.
+Result<std::vector<WrittenFile>> Service::flush_at_end() {
+  for (int tries = 1;; ++tries) {
+    written_->flush();
+    auto files = list_written(node());
+    const bool is_over = options_.save.empty() || tries == kEndTries || !files.ok();
+    if (is_over || are_durable(*files)) return files;
+    std::this_thread::sleep_for(kEndPause);
+  }
+}
+
 // The job has ended. What cannot be saved is not removed, unless nobody wanted it to be saved.
 bool Service::save_written() {
-  written_->flush();
   const auto tell = [&](const std::string& line) {
     if (options_.log) options_.log(line);  // not counted: all of them matter
   };
-  auto files = list_written(node());
-  const bool is_saved =
-      files.ok() && std::all_of(files->begin(), files->end(), [](const WrittenFile& file) {
-        return file.state == WrittenState::kDurable;
-      });
-  if (is_saved) return true;
+  const auto files = flush_at_end();
+  if (files.ok() && are_durable(*files)) return true;
   if (!options_.save.empty() || !files.ok()) {
     keep_written(node(), tell);
     return false;

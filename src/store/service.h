@@ -130,6 +130,7 @@ class Service {
   void report(const std::string& line);
   void note_refusal();
   bool save_written();
+  Result<std::vector<WrittenFile>> flush_at_end();
   Status start_written();
   bool tell_peers(const NameNews& news);
   Result<PeerAnswer> note_name(Rank from, ByteView question);

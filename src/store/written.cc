@@ -290,7 +290,8 @@ void Written::finish_step() {
 // changes. The answer to the flush comes after that.
 bool Written::must_pass_on() {
   const bool is_early = std::any_of(steps_.begin() + 1, steps_.end(), [&](const Step& later) {
-    return !later.done && forced_.contains(later.change.path);
+    return !later.done &&
+           (forced_.contains(later.change.path) || forced_.contains(later.change.to));
   });
   if (!is_early || steps_.front().passes == kPassesMax) return false;
   Step step = std::move(steps_.front());
