@@ -47,7 +47,8 @@ std::string name_question(const NameNews& news) {
                             .mode = news.mode,
                             .size_bytes = news.version.size_bytes,
                             .mtime_ns = news.version.mtime_ns,
-                            .base_mtime_ns = news.base_mtime_ns,
+                            .base_size_bytes = news.base.size_bytes,
+                            .base_mtime_ns = news.base.mtime_ns,
                             .path_bytes = static_cast<uint32_t>(news.path.size()),
                             .to_bytes = static_cast<uint32_t>(news.to.size())};
   return std::string(text_of(std::as_bytes(std::span(&head, 1)))) + news.path + news.to;
@@ -58,12 +59,13 @@ Result<NameNews> parse_name_question(ByteView question) {
   ASSIGN_OR_RETURN(const auto head, bytes.read<wire::PeerName>());
   ASSIGN_OR_RETURN(const ByteView path, bytes.take(head.path_bytes));
   ASSIGN_OR_RETURN(const ByteView to, bytes.take(head.to_bytes));
-  NameNews news{.change = head.change,
-                .path = std::string(text_of(path)),
-                .to = std::string(text_of(to)),
-                .version = {.size_bytes = head.size_bytes, .mtime_ns = head.mtime_ns, .inode = 0},
-                .mode = head.mode,
-                .base_mtime_ns = head.base_mtime_ns};
+  NameNews news{
+      .change = head.change,
+      .path = std::string(text_of(path)),
+      .to = std::string(text_of(to)),
+      .version = {.size_bytes = head.size_bytes, .mtime_ns = head.mtime_ns, .inode = 0},
+      .mode = head.mode,
+      .base = {.size_bytes = head.base_size_bytes, .mtime_ns = head.base_mtime_ns, .inode = 0}};
   const bool is_known =
       head.change == PeerNameChange::kMoved || head.change == PeerNameChange::kPut ||
       head.change == PeerNameChange::kRemoved || head.change == PeerNameChange::kSaved;
@@ -234,20 +236,20 @@ void Announcer::tell_new(const std::string& path, const struct stat& status,
   if (is_known && before->second.version == version && before->second.mode == status.st_mode) {
     return;
   }
-  int64_t base_mtime_ns = is_known ? before->second.theirs.mtime_ns : 0;
+  FileVersion base = is_known ? before->second.theirs : FileVersion();
   told_.insert_or_assign(path,
                          ToldName{.version = version, .mode = status.st_mode, .theirs = version});
   expected_removals_.erase(path);  // the others will have it again
   if (!is_directory && options_.others != nullptr) {
-    const int64_t claimed_mtime_ns = options_.others->claim(path);
-    if (!is_known) base_mtime_ns = claimed_mtime_ns;
+    const FileVersion claimed = options_.others->claim(path);
+    if (!is_known) base = claimed;
   }
   options_.tell({.change = PeerNameChange::kPut,
                  .path = path,
                  .to = target,
                  .version = version,
                  .mode = status.st_mode,
-                 .base_mtime_ns = base_mtime_ns});
+                 .base = base});
 }
 
 // The kernel says that a file was closed a moment before it stops to count the writer. What is open

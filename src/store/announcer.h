@@ -32,11 +32,11 @@ class RemoteNames;
 // What the other nodes hear about a name.
 struct NameNews {
   wire::PeerNameChange change = wire::PeerNameChange::kPut;
-  std::string path;           // relative to the root
-  std::string to;             // of kMoved; of a symbolic link, its target
-  FileVersion version;        // of a file or link; zero: any
-  unsigned mode = 0;          // with the kind, of kPut
-  int64_t base_mtime_ns = 0;  // of kPut: the time of the version that it replaces; 0: none
+  std::string path;     // relative to the root
+  std::string to;       // of kMoved; of a symbolic link, its target
+  FileVersion version;  // of a file or link; zero: any
+  unsigned mode = 0;    // with the kind, of kPut
+  FileVersion base;     // of kPut: the version that it replaces; zero: none
 };
 
 // What the others know about a name of this node.

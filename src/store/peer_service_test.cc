@@ -492,7 +492,7 @@ TEST_F(PeerServices, AFileThatWasTakenAndNotChangedIsStillRenamedAndRemovedEvery
   EXPECT_FALSE(is_name(*services_[1], "b"));
 }
 
-TEST_F(PeerServices, OfTwoNodesThatAppendAtTheSameTimeOneFileRemains) {
+TEST_F(PeerServices, TwoNodesThatAppendAtTheSameTimeAreReportedAndOneFileRemains) {
   pack(2);
   start(2, 1);
   create(*services_[0], "log", "begin ");
@@ -509,6 +509,7 @@ TEST_F(PeerServices, OfTwoNodesThatAppendAtTheSameTimeOneFileRemains) {
   share(*services_[1]);
   EXPECT_EQ(text_on(*services_[1], "log"), "begin of node2");
   EXPECT_EQ(fetched_on(*services_[0], "log"), "begin of node2");
+  EXPECT_THAT(lines_, Contains(HasSubstr("log was written on node2 (rank 1) and on this node")));
 }
 
 TEST_F(PeerServices, ANewFileThatIsLostWithItsNodeIsAnErrorThatNamesBoth) {

@@ -89,8 +89,8 @@ bool RemoteNames::is_own(const std::string& path, const struct stat& status) con
 // Whether what has the name here counts, and not that of the other node.
 bool RemoteNames::is_newer_here(Rank from, const NameNews& news) {
   const auto theirs = std::tuple(news.version.mtime_ns, from);
-  const auto is_replaced = [&](int64_t mtime_ns) {
-    return news.base_mtime_ns != 0 && news.base_mtime_ns == mtime_ns;
+  const auto replaces = [](const FileVersion& base, const FileVersion& version) {
+    return base.mtime_ns != 0 && has_same_bytes(base, version);
   };
   struct stat status{};
   const bool exists = ::lstat(in_tree(news.path).c_str(), &status) == 0;
@@ -98,7 +98,7 @@ bool RemoteNames::is_newer_here(Rank from, const NameNews& news) {
     const FileVersion own = FileVersion::of(status);
     const auto file = File::open(in_tree(news.path), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     const bool is_open = file.ok() && has_writers(*file);
-    if (!is_open && is_replaced(own.mtime_ns)) return false;
+    if (!is_open && replaces(news.base, own)) return false;
     if (is_open || !has_same_bytes(own, news.version)) {
       report(
           fmt::format("{} was written on {} and on this node at the same time; the file that was "
@@ -111,9 +111,8 @@ bool RemoteNames::is_newer_here(Rank from, const NameNews& news) {
   const auto known = names_.find(news.path);
   if (known == names_.end() || known->second.rank == from) return false;
   const Name& name = known->second;
-  if (is_replaced(name.version.mtime_ns)) return false;
-  const bool is_late = name.base_mtime_ns != 0 && name.base_mtime_ns == news.version.mtime_ns;
-  return is_late || std::tuple(name.version.mtime_ns, name.rank) > theirs;
+  if (replaces(news.base, name.version)) return false;
+  return replaces(name.base, news.version) || std::tuple(name.version.mtime_ns, name.rank) > theirs;
 }
 
 Status RemoteNames::note_put(Rank from, const NameNews& news) {
@@ -126,7 +125,7 @@ Status RemoteNames::note_put(Rank from, const NameNews& news) {
   Name name{.rank = from,
             .id = ++last_id_,
             .version = news.version,
-            .base_mtime_ns = news.base_mtime_ns,
+            .base = news.base,
             .mode = news.mode & 07777};
   if (S_ISLNK(news.mode)) {
     name.bytes = Bytes::kLink;
@@ -316,18 +315,18 @@ void RemoteNames::restore(const std::string& path) {
   }
 }
 
-int64_t RemoteNames::claim(const std::string& path) {
+FileVersion RemoteNames::claim(const std::string& path) {
   const std::lock_guard lock(mutex_);
   const auto known = names_.find(path);
   struct stat status{};
   if (known == names_.end() || ::lstat(in_tree(path).c_str(), &status) != 0 ||
       !is_own(path, status)) {
-    return 0;
+    return {};
   }
-  const int64_t mtime_ns = known->second.version.mtime_ns;
+  const FileVersion version = known->second.version;
   retire(known->second);
   names_.erase(known);
-  return mtime_ns;
+  return version;
 }
 
 bool RemoteNames::has_link(const FileVersion& version) {

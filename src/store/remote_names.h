@@ -80,9 +80,9 @@ class RemoteNames {
   bool take_moved(const std::string& from, const std::string& to);
   // A program of this node has renamed it to where nobody watches: it must not be lost.
   void restore(const std::string& path);
-  // A program of this node has replaced the file. Returns the time of the file that it was; 0 if it
-  // was none of another node.
-  int64_t claim(const std::string& path);
+  // A program of this node has replaced the file. Returns what it was; zero if it was none of
+  // another node.
+  FileVersion claim(const std::string& path);
   // Whether a symbolic link is one of another node.
   bool has_link(const FileVersion& version);
   std::set<FileVersion> links();
@@ -107,7 +107,7 @@ class RemoteNames {
     Rank rank = comm::kFirstRank;
     uint64_t id = 0;
     FileVersion version;  // the inode is not known
-    int64_t base_mtime_ns = 0;
+    FileVersion base;     // which it replaced
     unsigned mode = 0;
     Bytes bytes = Bytes::kThere;
     bool is_durable = false;

@@ -101,11 +101,12 @@ struct PeerName {
   uint32_t mode;        // of kPut
   uint64_t size_bytes;  // of a file or link, as the time; both 0: any
   int64_t mtime_ns;
-  int64_t base_mtime_ns;  // of kPut: the time of the version that it replaces; 0: none
-  uint32_t path_bytes;    // both paths follow, relative to the root
-  uint32_t to_bytes;      // of kMoved, and of kPut for a link; else 0
+  uint64_t base_size_bytes;  // of kPut: the version that it replaces
+  int64_t base_mtime_ns;     // 0: none
+  uint32_t path_bytes;       // both paths follow, relative to the root
+  uint32_t to_bytes;         // of kMoved, and of kPut for a link; else 0
 };
-static_assert(sizeof(PeerName) == 40);
+static_assert(sizeof(PeerName) == 48);
 
 // The path of a file that a program of the asked node created follows.
 struct PeerReadName {
