@@ -148,7 +148,22 @@ void Announcer::add_replaced(const std::string& path) {
 }
 
 void Announcer::add_taken(const std::string& path, const ToldName& file) {
-  push([this, path, file] { told_.insert_or_assign(path, file); });
+  {
+    const std::lock_guard lock(mutex_);
+    taken_.insert_or_assign(path, file);
+  }
+  push([this, path, file] {
+    if (!use_taken(path)) told_.try_emplace(path, file);
+  });
+}
+
+// An older change of the name may be looked at when the file is there already.
+bool Announcer::use_taken(const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  auto taken = taken_.extract(path);
+  if (taken.empty()) return false;
+  told_.insert_or_assign(path, taken.mapped());
+  return true;
 }
 
 void Announcer::call(std::function<void()> function) { push(std::move(function), true); }
@@ -231,6 +246,7 @@ void Announcer::tell_new(const std::string& path, const struct stat& status,
                          const std::string& target) {
   const bool is_directory = S_ISDIR(status.st_mode);
   const FileVersion version = is_directory ? FileVersion() : FileVersion::of(status);
+  use_taken(path);
   const auto before = told_.find(path);
   const bool is_known = before != told_.end();
   if (is_known && before->second.version == version && before->second.mode == status.st_mode) {

@@ -102,6 +102,7 @@ class Announcer {
   void put(const std::string& path);
   void put_link(const std::string& path, const struct stat& status);
   void tell_new(const std::string& path, const struct stat& status, const std::string& target);
+  bool use_taken(const std::string& path);
   void put_all_below(const std::string& directory);
   void put_open(bool is_last);
   void move(const std::string& from, const std::string& to);
@@ -124,7 +125,8 @@ class Announcer {
   std::map<std::string, std::string> expected_moves_;
 
   std::mutex mutex_;
-  std::deque<Item> items_;  // guarded by mutex_
+  std::deque<Item> items_;                 // guarded by mutex_
+  std::map<std::string, ToldName> taken_;  // the same: not in told_ yet
 
   std::thread thread_;
 };
