@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -237,15 +238,19 @@ def launch(count: int) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         # Ranks meet in a file: a port that is free now may be in use when they need it.
         meeting = f"file://{scratch}/ranks"
-        ranks = [subprocess.Popen([sys.executable, *sys.argv],
-                                  env=dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count),
-                                           MEETING=meeting))
-                 for rank in range(count)]
-        while None in (codes := [rank.poll() for rank in ranks]) and not any(codes):
-            time.sleep(0.05)
-        for rank in ranks:
-            rank.terminate()  # if one has failed, the others would wait for it
-            rank.wait()
+        ranks: list = []
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the ranks end, too
+        try:
+            for rank in range(count):
+                ranks.append(subprocess.Popen([sys.executable, *sys.argv],
+                                              env=dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank),
+                                                       WORLD_SIZE=str(count), MEETING=meeting)))
+            while None in (codes := [rank.poll() for rank in ranks]) and not any(codes):
+                time.sleep(0.05)
+        finally:
+            for rank in ranks:
+                rank.terminate()  # if one has failed, the others would wait for it
+                rank.wait()
     return 1 if any(codes) else 0
 
 
@@ -276,6 +281,9 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not arguments.synthetic and (arguments.data is None or arguments.work is None):
         parser.error("--data and --work are needed, or --synthetic")
+    for name in ("ranks", "batch", "epochs", "size", "width", "log_every", "checkpoint_every"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1")
     return arguments
 
 

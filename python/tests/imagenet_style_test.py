@@ -94,6 +94,7 @@ class ImagenetStyleTest(unittest.TestCase):
         self.assertIn("fewer than one batch", self.run_example(
             "--data", self.folder / "train", "--work", self.folder / "none", "--batch", 1000, code=1))
         self.assertIn("--data and --work", self.run_example(code=2))
+        self.assertIn("--log-every must be at least 1", self.run_example("--synthetic", 1, "--log-every", 0, code=2))
 
 
 if __name__ == "__main__":

@@ -71,14 +71,26 @@ Result<pid_t> spawn(std::vector<std::string> argv, std::vector<std::string> envi
   return pid;
 }
 
-// Reads until the other end closes. Returns false if the deadline passes first.
-bool read_until_closed(const File& pipe, std::chrono::nanoseconds deadline, size_t limit_bytes,
-                       std::string& output) {
-  for (;;) {
+// Until when to wait for a program.
+struct Patience {
+  std::chrono::nanoseconds deadline;
+  const std::atomic<bool>* cancelled;
+
+  bool is_cancelled() const { return cancelled != nullptr && *cancelled; }
+  bool is_over() const { return is_cancelled() || monotonic_now() >= deadline; }
+  // For poll().
+  int left_ms() const {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - monotonic_now());
-    if (left <= 0ms) return false;
+    return static_cast<int>(cancelled != nullptr ? std::min(left, 50ms).count() : left.count());
+  }
+};
+
+// Reads until the other end closes. Returns false if the patience ends first.
+bool read_until_closed(const File& pipe, const Patience& patience, size_t limit_bytes,
+                       std::string& output) {
+  while (!patience.is_over()) {
     pollfd waiting{pipe.fd(), POLLIN, 0};
-    if (poll(&waiting, 1, static_cast<int>(left.count())) <= 0) continue;
+    if (poll(&waiting, 1, std::max(1, patience.left_ms())) <= 0) continue;
     char buffer[4096];
     const ssize_t got = read(pipe.fd(), buffer, sizeof(buffer));
     if (got < 0 && errno == EINTR) continue;
@@ -86,12 +98,13 @@ bool read_until_closed(const File& pipe, std::chrono::nanoseconds deadline, size
     const size_t room = limit_bytes - std::min(limit_bytes, output.size());
     output.append(buffer, std::min(static_cast<size_t>(got), room));
   }
+  return false;
 }
 
 constexpr int kExitCodeLost = 255;
 
 // A program may close its output and keep running, so wait for its exit separately.
-bool reap_before(pid_t pid, std::chrono::nanoseconds deadline, int& wait_status) {
+bool reap_before(pid_t pid, const Patience& patience, int& wait_status) {
   for (;;) {
     const pid_t ended = waitpid(pid, &wait_status, WNOHANG);
     if (ended == pid) return true;
@@ -101,7 +114,7 @@ bool reap_before(pid_t pid, std::chrono::nanoseconds deadline, int& wait_status)
       wait_status = kExitCodeLost << 8;
       return true;
     }
-    if (monotonic_now() >= deadline) return false;
+    if (patience.is_over()) return false;
     std::this_thread::sleep_for(1ms);
   }
 }
@@ -120,11 +133,12 @@ Result<SubprocessResult> run_subprocess(const std::vector<std::string>& argv,
 
   SubprocessResult result;
   int wait_status = 0;
-  const auto deadline = monotonic_now() + options.timeout;
-  if (!read_until_closed(read_end, deadline, options.output_limit_bytes, result.output) ||
-      !reap_before(pid, deadline, wait_status)) {
+  const Patience patience{monotonic_now() + options.timeout, options.cancelled};
+  if (!read_until_closed(read_end, patience, options.output_limit_bytes, result.output) ||
+      !reap_before(pid, patience, wait_status)) {
     kill(-pid, SIGKILL);
     waitpid(pid, &wait_status, 0);
+    if (patience.is_cancelled()) return fail(Errc::kCancelled, "{}: was interrupted", argv[0]);
     return fail(Errc::kTimeout, "{}: did not exit within {} ms", argv[0], options.timeout.count());
   }
   result.exit_code =

@@ -4,6 +4,7 @@
 // group is killed. Output beyond a limit is read and dropped, so the program never blocks.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -16,6 +17,9 @@ namespace millrace {
 struct SubprocessOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
   size_t output_limit_bytes = 64 << 10;
+  // When it becomes true, the whole group is killed, and run_subprocess fails with kCancelled. May
+  // be null.
+  const std::atomic<bool>* cancelled = nullptr;
   // Added to the environment that the program inherits. Replaces variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
 };

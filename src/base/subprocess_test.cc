@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <thread>
+
 #include "base/clock.h"
 
 namespace millrace {
@@ -58,6 +60,18 @@ TEST(Subprocess, KillsTheWholeGroupAtTheDeadline) {
 TEST(Subprocess, AProgramThatClosedItsOutputHasADeadlineToo) {
   const auto result = run_subprocess({"sh", "-c", "exec >&- 2>&-; sleep 60"}, {.timeout = 100ms});
   EXPECT_EQ(result.error().code(), Errc::kTimeout);
+}
+
+TEST(Subprocess, IsKilledWhenItIsCancelled) {
+  std::atomic<bool> cancelled = false;
+  std::thread cancels([&] {
+    std::this_thread::sleep_for(50ms);
+    cancelled = true;
+  });
+  const auto result = run_subprocess({"sleep", "600"}, {.timeout = 1h, .cancelled = &cancelled});
+  cancels.join();
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code(), Errc::kCancelled);
 }
 
 TEST(Subprocess, LimitsTheOutput) {

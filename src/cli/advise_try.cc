@@ -24,6 +24,7 @@
 #include "base/temporary_directory.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "cli/interruption.h"
 #include "comm/single.h"
 #include "interop/inputs.h"
 #include "replay/plan.h"
@@ -216,7 +217,8 @@ class Trying {
     words.insert(words.end(), {"sh", "-c", script, folder_.path() / name});
     const std::vector<std::string> replay = replay_words(onto);
     words.insert(words.end(), replay.begin(), replay.end());
-    ASSIGN_OR_RETURN(SubprocessResult done, run_subprocess(words, {.timeout = kRunsMax}));
+    ASSIGN_OR_RETURN(SubprocessResult done,
+                     run_subprocess(words, {.timeout = kRunsMax, .cancelled = &is_interrupted}));
     if (done.exit_code == 0) return std::move(done.output);
     return fail(Errc::kIo, "exit code {}: {}", done.exit_code, printable(done.output));
   }
@@ -284,6 +286,7 @@ uint64_t room_in(const fs::path& folder) {
 }  // namespace
 
 Result<advise::Trial> try_store(const TryOptions& options) {
+  const PoliteInterruption while_trying;  // the sample is removed, and nothing goes on alone
   std::error_code error;
   const std::string program = fs::read_symlink("/proc/self/exe", error);
   if (error) return fail_os(error.value(), "cannot find this program");

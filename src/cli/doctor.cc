@@ -2,15 +2,13 @@
 #include "doctor/doctor.h"
 
 #include <fmt/core.h>
-#include <signal.h>
 
-#include <atomic>
 #include <cstdlib>
-#include <iterator>
 
 #include "base/progress.h"
 #include "base/units.h"
 #include "cli/inputs.h"
+#include "cli/interruption.h"
 #include "cli/verbs.h"
 #include "comm/mpi.h"
 #include "doctor/report.h"
@@ -19,38 +17,6 @@ namespace millrace::cli {
 namespace {
 
 constexpr std::string_view kProbeSizeDefault = "256MiB";
-
-std::atomic<bool> interrupted = false;
-std::atomic<int> interrupting_signal = 0;
-
-void note_signal(int signal) {
-  interrupting_signal = signal;
-  interrupted = true;
-}
-
-// During its lifetime, Ctrl-C, SIGTERM and SIGHUP let the measurement remove its files. The
-// destructor then raises the signal again. An ignored signal (nohup) stays ignored.
-class PoliteInterruption {
- public:
-  PoliteInterruption() {
-    for (size_t i = 0; i < std::size(kSignals); ++i) {
-      sigaction(kSignals[i], nullptr, &before_[i]);
-      if (before_[i].sa_handler == SIG_IGN) continue;
-      struct sigaction action{};
-      action.sa_handler = note_signal;
-      sigaction(kSignals[i], &action, nullptr);
-    }
-  }
-
-  ~PoliteInterruption() {
-    for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &before_[i], nullptr);
-    if (interrupting_signal != 0) raise(interrupting_signal);
-  }
-
- private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-  struct sigaction before_[std::size(kSignals)] = {};
-};
 
 // Checks whether the ranks that a launcher started reach each other, and over which MPI. The check
 // of MPI (doctor/check_mpi.cc) starts two ranks, and looks for the printed line.
@@ -77,7 +43,7 @@ Result<int> run_doctor(const Arguments& arguments, Output& output) {
   for (const std::string& directory : arguments.positionals()) {
     options.directories.emplace_back(directory);
   }
-  options.cancelled = &interrupted;
+  options.cancelled = &is_interrupted;
 
   const PoliteInterruption while_measuring;
   doctor::Diagnosis diagnosis;

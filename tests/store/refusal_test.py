@@ -136,6 +136,14 @@ class FailureTest(ClientTest):
         self.assertEqual(done.returncode, 0)
         self.assertIn(b"the store at /nonexistent/node cannot be used", done.stderr)
 
+    def test_a_message_that_nobody_reads_does_not_end_the_program(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(["cat", f"{self.plain}/zero"], env=self.environment(MILLRACE_STORE="/nonexistent/node"),
+                              stdout=subprocess.DEVNULL, stderr=writer, timeout=100)
+        os.close(writer)
+        self.assertEqual(done.returncode, 0)
+
     def test_it_can_be_switched_off(self):
         self.assertEqual(self.read("zero", env={"MILLRACE_STORE": "0"}).returncode, 1)
         self.assertEqual(self.node.requests, [])

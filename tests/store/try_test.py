@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """`advise --try`: a real job is traced, and its calls on a sample of its files are made again, on a store too."""
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -86,6 +89,23 @@ class TryTest(unittest.TestCase):
         shutil.rmtree(self.data)
         self.assertRegex(self.advise(code=1).stderr,
                          r"--try: of 600 data files that the job read, none is here, .* Run this where the dataset is")
+
+    def test_ctrl_c_removes_the_sample_and_ends_what_was_started(self):
+        advise = subprocess.Popen([MILLRACE, "advise", self.trace, "--try", "--try-folder", self.tries],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(advise.kill)
+        end = time.monotonic() + PATIENCE_S
+        while not list(self.tries.glob("*/original.cold")) and advise.poll() is None and time.monotonic() < end:
+            time.sleep(0.001)
+        advise.send_signal(signal.SIGINT)
+        self.assertEqual(advise.wait(PATIENCE_S), -signal.SIGINT)
+        self.assertEqual(list(self.tries.iterdir()), [])
+        started = []
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if os.fsencode(self.tries) in process.read_bytes():
+                    started.append(process)
+        self.assertEqual(started, [])
 
     def test_a_saved_profile_has_no_calls(self):
         saved = self.folder / "profile.json"

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "hook/environment.h"
+#include "hook/say.h"
 #include "hook/syscall.h"
 #include "store/preload/exec_environment.h"
 #include "store/preload/fast.h"
@@ -43,9 +44,6 @@ uint64_t now_ns() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
-
-// One write, so that lines of several processes do not mix.
-void say(const char* text, size_t size) { hook::sys_write(STDERR_FILENO, text, size); }
 
 // Null if it cannot be mapped. `least` is the smallest valid size.
 void* map_file(std::string_view name, int flags, size_t least, size_t* size_bytes) {
@@ -324,7 +322,7 @@ bool start_client() {
       Text text(message->text, sizeof(message->text));
       text.add("millrace: the store at ").add(node).add(" cannot be used: ").add(problem);
       text.add(". Is its service running? Try: millrace store status\n");
-      say(message->text, text.size());
+      hook::say(message->text, text.size());
     }
     return false;
   }
@@ -389,7 +387,7 @@ void announce_names(uint32_t directory) {
       text.add("millrace: the service of the store at ").add(client.node);
       text.add(" ").add(reason(error)).add(": what is created below ").add(client.root);
       text.add(" stays on this node. This is reported once\n");
-      say(message->text, text.size());
+      hook::say(message->text, text.size());
     }
   }
   errno = saved_errno;
@@ -406,7 +404,7 @@ void note_fallback(uint32_t entry, int error) {
   text.add("millrace: the service of the store at ").add(client.node);
   text.add(" ").add(reason(error)).add(": reading ").add(path->text);
   text.add(" instead. This is reported once; millrace store status counts it\n");
-  say(message->text, text.size());
+  hook::say(message->text, text.size());
 }
 
 void note_failure(uint32_t entry, int error) {
@@ -421,7 +419,7 @@ void note_failure(uint32_t entry, int error) {
   text.add(client.origin.empty() ? " is not available, and there is no origin"
                                  : " is not available, and the origin does not have it");
   text.add(". This is reported once; millrace store status counts it\n");
-  say(message->text, text.size());
+  hook::say(message->text, text.size());
 }
 
 bool join_path(std::string_view directory, uint32_t entry, char* out, size_t room) {
@@ -448,7 +446,7 @@ void note_remote_failure(std::string_view relative, const wire::RemoteName& name
   text.add(" ").add(reason(error)).add(": ").add(client.root).add("/").add(relative);
   text.add(" is not durable yet, and its bytes are only on the node of rank ").add(name.rank);
   text.add(". This is reported once; millrace store status lists what is lost\n");
-  say(message->text, text.size());
+  hook::say(message->text, text.size());
 }
 
 // 0, ESTALE: the name has changed, or EIO.

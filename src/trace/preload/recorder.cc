@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "hook/environment.h"
+#include "hook/say.h"
 #include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/exec_environment.h"
@@ -194,7 +195,7 @@ void warn(const char* what, int error) {
                           .add(reason == nullptr ? "unknown error" : reason)
                           .add("; the program runs without being traced\n")
                           .end();
-  hook::sys_write(2, warning->text, size);
+  hook::say(warning->text, size);
 }
 
 bool initialise() {
