@@ -126,11 +126,14 @@ void Announcer::add_gone(const std::string& path) {
   });
 }
 
-void Announcer::add_again(const std::string& path) {
-  push([this, path] {
+void Announcer::add_again(const std::string& path, const FileVersion& theirs) {
+  push([this, path, theirs] {
     expected_removals_.erase(path);
     expected_moves_.erase(path);
     told_.erase(path);
+    if (theirs != FileVersion()) {
+      told_.emplace(path, ToldName{.version = {}, .mode = 0, .theirs = theirs});
+    }
     put(path);
   });
 }

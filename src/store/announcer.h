@@ -76,8 +76,9 @@ class Announcer {
   // Each returns at once. Thread-safe.
   void add(const TreeChange& change);
   void add_saved(const std::string& path, const FileVersion& version);
-  void add_gone(const std::string& path);   // from where it was saved
-  void add_again(const std::string& path);  // another node does not know the latest file
+  void add_gone(const std::string& path);  // from where it was saved
+  // Another node does not know the latest file, which has replaced `theirs`.
+  void add_again(const std::string& path, const FileVersion& theirs);
   // The tree will change because of another node, which has told everyone. Call them before it
   // does; add_again takes them back.
   void add_expected_removal(const std::string& path);

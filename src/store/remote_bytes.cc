@@ -132,6 +132,7 @@ int RemoteNames::adopt(uint64_t id, Content content) {
                        status.error().message()));
     return status.error().code() == Errc::kExhausted ? ENOSPC : EIO;
   }
+  taken_.insert_or_assign(path, name.version);
   retire(name);
   names_.erase(path);
   return 0;

@@ -115,9 +115,26 @@ bool RemoteNames::is_newer_here(Rank from, const NameNews& news) {
   return replaces(name.base, news.version) || std::tuple(name.version.mtime_ns, name.rank) > theirs;
 }
 
+// Whether this is the file that a program of this node has taken, told once more. If the program
+// has changed it, the others hear so.
+bool RemoteNames::was_taken(const NameNews& news) const {
+  const auto taken = taken_.find(news.path);
+  struct stat status{};
+  if (taken == taken_.end() || news.base != FileVersion() ||
+      !has_same_bytes(taken->second, news.version) ||
+      ::lstat(in_tree(news.path).c_str(), &status) != 0 || !is_own(news.path, status)) {
+    return false;
+  }
+  if (!has_same_bytes(FileVersion::of(status), news.version)) {
+    options_.tell_again(news.path, news.version);
+  }
+  return true;
+}
+
 Status RemoteNames::note_put(Rank from, const NameNews& news) {
+  if (was_taken(news)) return {};
   if (is_newer_here(from, news)) {
-    options_.tell_again(news.path);
+    options_.tell_again(news.path, {});
     return {};
   }
   RETURN_IF_ERROR(make_parents(news.path));
@@ -191,11 +208,11 @@ void RemoteNames::note_removed(Rank from, const NameNews& news) {
 void RemoteNames::remove_own(const std::string& path, const FileVersion& here,
                              const NameNews& news) {
   if (!has_same_bytes(here, news.version)) {
-    options_.tell_again(path);
+    options_.tell_again(path, {});
     return;
   }
   options_.expect_removal(path);
-  if (::unlink(in_tree(path).c_str()) != 0) options_.tell_again(path);
+  if (::unlink(in_tree(path).c_str()) != 0) options_.tell_again(path, {});
 }
 
 // With what the other node has moved out of the tree. What cannot be removed is there again for
@@ -216,7 +233,7 @@ void RemoteNames::remove_directory(Rank from, const std::string& path) {
   if (::rmdir(in_tree(path).c_str()) == 0) {
     made_directories_.erase(path);
   } else {
-    options_.tell_again(path);
+    options_.tell_again(path, {});
   }
 }
 
@@ -235,7 +252,7 @@ Status RemoteNames::note_moved(const NameNews& news) {
   if (::rename(in_tree(news.path).c_str(), in_tree(news.to).c_str()) != 0) {
     Error error = fail_os(errno, "cannot rename it").within(printable(in_tree(news.path).string()));
     report(error.message());
-    options_.tell_again(news.path);
+    options_.tell_again(news.path, {});
     return error;
   }
   move_names(news.path, news.to);

@@ -46,8 +46,9 @@ struct RemoteNamesOptions {
   std::filesystem::path save;  // where files become durable; empty: nowhere
   // Names will appear below this directory of the catalogue.
   std::function<void(uint32_t entry)> watch;
-  // The file of this node counts; another one does not know.
-  std::function<void(const std::string& path)> tell_again;
+  // The file of this node counts; another one does not know. `theirs` is the version that it
+  // replaced, zero if it replaced none.
+  std::function<void(const std::string& path, const FileVersion& theirs)> tell_again;
   // Names will appear in a directory that was made for another node.
   std::function<void(const std::string& directory)> watch_made;
   // The tree will change because of another node, which is no news. tell_again takes it back.
@@ -135,6 +136,7 @@ class RemoteNames {
   void remove_directory(Rank from, const std::string& path);
   void move_names(const std::string& from, const std::string& to);
   bool is_newer_here(Rank from, const NameNews& news);
+  bool was_taken(const NameNews& news) const;
   Status make_parents(const std::string& path);
   std::filesystem::path new_name();  // for something under construction
   Status link(const std::string& path, Name& name, const std::string& target);
@@ -166,6 +168,7 @@ class RemoteNames {
   std::unordered_map<uint64_t, std::string> paths_;  // by id
   uint64_t last_id_ = 0;
   uint64_t made_count_ = 0;
+  std::map<std::string, FileVersion> taken_;  // files that are of this node now, as they were
   std::set<FileVersion> links_;      // symbolic links of other nodes, and some that are gone
   std::condition_variable changed_;  // a name
   std::set<std::string> made_directories_;

@@ -180,7 +180,9 @@ Status Service::start_written() {
             .save = options_.save,
             .watch = [this](uint32_t entry) { written_->watch(entry); },
             .tell_again =
-                [this](const std::string& path) { written_->announcer()->add_again(path); },
+                [this](const std::string& path, const FileVersion& theirs) {
+                  written_->announcer()->add_again(path, theirs);
+                },
             .watch_made = [this](const std::string& directory) { written_->watch_made(directory); },
             .replace =
                 [this](const std::string& path) { written_->announcer()->add_replaced(path); },
