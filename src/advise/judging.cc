@@ -304,6 +304,30 @@ bool changes_names(std::string_view name) {
   return false;
 }
 
+bool writes_checkpoint(const Profile& profile, const analyze::Stall& stall) {
+  if (profile.checkpoints.empty()) return false;
+  const wire::CallKind kind = kind_of(profile, stall.name);
+  if (stall.phase != kInTraining || is_metadata(profile, stall.name) ||
+      kind == wire::CallKind::kRead || kind == wire::CallKind::kMap) {
+    return false;
+  }
+  uint64_t writes = 0;
+  uint64_t others = 0;
+  for (const analyze::FileStats& file : profile.files) {
+    if (analyze::directory_of(file.path) != stall.directory) continue;
+    (file.kind == FileKind::kCheckpoint ? writes : others) += file.io.writes;
+  }
+  return writes > others;
+}
+
+uint64_t unmarked_checkpoints_ns(const Profile& profile) {
+  uint64_t time_ns = 0;
+  for (const analyze::Stall& stall : profile.stalls) {
+    if (writes_checkpoint(profile, stall)) time_ns += stall.stall_ns;
+  }
+  return time_ns / std::max<uint64_t>(profile.job.ranks, 1);
+}
+
 bool is_metadata(const Profile& profile, std::string_view name) {
   if (changes_names(name)) return false;
   const wire::CallKind kind = kind_of(profile, name);

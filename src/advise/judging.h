@@ -35,7 +35,7 @@ inline constexpr uint64_t kCachedReadNs = 20'000;
 inline constexpr double kSavedOfCode = 0.8;
 
 // What one sample costs in Python, even if it only slices an array in memory.
-inline constexpr uint64_t kSampleNs = 10'000;
+inline constexpr uint64_t kSampleNs = 5'000;
 
 // One thread copies from the page cache at 2 GB/s or more on any current machine. Slower reads
 // waited for a device or a server.
@@ -127,6 +127,13 @@ uint64_t code_of_calls(const analyze::Profile& profile, uint64_t calls, uint64_t
 
 // Stall::phase of gaps between the first step and the last.
 inline constexpr std::string_view kInTraining = "in training";
+
+// Whether the gap is spent in writing files, most of them checkpoints. The functions that saved
+// them had no region, and made so many calls that only parts of them were recognised as
+// checkpoints.
+bool writes_checkpoint(const analyze::Profile& profile, const analyze::Stall& stall);
+// A mean rank stopped for them between the first step and the last.
+uint64_t unmarked_checkpoints_ns(const analyze::Profile& profile);
 
 // What a call does, by its name in the profile; kOther if there is none.
 wire::CallKind kind_of(const analyze::Profile& profile, std::string_view name);

@@ -321,6 +321,20 @@ TEST(HotSmallFile, AVocabularyIsNotTheText) {
   EXPECT_EQ(first_rule(profile), "text-parsing");
 }
 
+TEST(HotSmallFile, LoadedForEachBatch) {
+  Profile profile = waiting_job(".pkl");
+  const uint64_t batches = profile.loading.batches;
+  profile.loading.other_ns = kSecondNs;
+  profile.loading.collate_ns = 7 * kSecondNs;
+  profile.loading.opens = profile.loading.reads = batches;
+  profile.files = {data_file("/data/popularity.pkl", kMiB, batches)};
+  profile.job.dataset_files = 1;
+  profile.job.dataset_bytes_read = batches * kMiB;
+  profile.job.dataset_unique_bytes = kMiB;
+  EXPECT_EQ(first_rule(profile), "hot-small-file");
+  EXPECT_GT(first(profile).gain.saved_ns, 6 * kSecondNs);
+}
+
 TEST(SameBytes, WorkersThatDoNotDivideTheSamples) {
   Profile profile = waiting_job(".npy");
   profile.loading.threads = 2;
@@ -362,9 +376,23 @@ TEST(LittlePrefetch, IsLimitedByTheCores) {
     return 0.0;
   };
   EXPECT_EQ(saved_with(1), 0);
-  // Of 10 s, at least half of 9 s of loading and 2 s of compute are left.
-  EXPECT_NEAR(saved_with(2), 4.5, 0.01);
-  EXPECT_NEAR(saved_with(16), 8, 0.01);
+  // Of 10 s, at least half of 9 s of loading and 2 s of compute are left. To take 125 batches from
+  // workers costs 62 ms.
+  ASSERT_EQ(profile.loading.batches, 125);
+  EXPECT_NEAR(saved_with(2), 4.47, 0.01);
+  EXPECT_NEAR(saved_with(16), 7.94, 0.01);
+}
+
+// Batches that are loaded in less time than a worker needs to hand them over.
+TEST(LittlePrefetch, IsNotWorthItForQuickBatches) {
+  Profile profile = job_of({.extension = ".jpg"});
+  profile.loading.batches = 4000;  // 2 ms of loading and 0.5 ms of compute for each
+  EXPECT_THAT(advise(profile, {.cores = 4}).front().also, Not(IsEmpty()));
+  profile.loading.batches = 16'000;
+  for (const Finding& finding : advise(profile, {.cores = 4})) {
+    EXPECT_NE(finding.rule, "little-prefetch");
+    for (const Finding& other : finding.also) EXPECT_NE(other.rule, "little-prefetch");
+  }
 }
 
 Profile job_with_workers(uint64_t workers) {
@@ -449,6 +477,25 @@ TEST(LoopStall, NamesTheCallsOfTheTrainingLoop) {
   EXPECT_THAT(finding.title, HasSubstr("write files (fsync)"));
   EXPECT_THAT(finding.evidence[0].text, HasSubstr("/out/logs"));
   EXPECT_EQ(finding.gain.saved_ns, kSecondNs);
+}
+
+// Only parts of a checkpoint are known if it has no region and makes very many calls.
+TEST(CheckpointStall, IncludesWritesOfTheLoopToCheckpoints) {
+  Profile profile = waiting_job(".bin");
+  profile.functions = {function("write", wire::CallKind::kWrite)};
+  profile.stalls = {stall("write", "/out/run1")};
+  profile.files = {data_file("/out/run1/words.ckpt", kMiB, 0)};
+  profile.files[0].kind = analyze::FileKind::kCheckpoint;
+  profile.files[0].io.writes = 100'000;
+  EXPECT_EQ(first_rule(profile), "loop-stall");  // no checkpoint was seen
+  profile.time.job.compute_ns = 2 * kSecondNs;
+  profile.checkpoints.resize(2);
+  EXPECT_THAT(rules_found(profile), Contains("checkpoint-stall"));
+  EXPECT_THAT(rules_found(profile), Not(Contains("loop-stall")));
+  profile.files.push_back(data_file("/out/run1/log.txt", kMiB, 0));
+  profile.files[1].kind = analyze::FileKind::kOutput;
+  profile.files[1].io.writes = 100'001;
+  EXPECT_THAT(rules_found(profile), Contains("loop-stall"));
 }
 
 TEST(LoopStall, ImportsAndSharedMemoryAreNotTheLoops) {

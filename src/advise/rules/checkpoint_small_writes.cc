@@ -33,7 +33,8 @@ Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Mach
   const uint64_t needless_ns = io->write_ns - std::min(io->write_ns, left_ns);
   const uint64_t saved_ns =
       std::min(waiting.exposed_due_to(needless_ns),
-               std::max(profile.time.mean.checkpoint_ns, profile.time.job.checkpoint_ns));
+               std::max(profile.time.mean.checkpoint_ns, profile.time.job.checkpoint_ns) +
+                   unmarked_checkpoints_ns(profile));
   if (!waiting.matters(saved_ns)) return {};
 
   Finding finding;

@@ -34,6 +34,7 @@ Saved saved_of(const analyze::Profile& profile) {
     saved.bytes += checkpoint.bytes;
     if (checkpoint.stalled_ns > profile.checkpoints[saved.longest].stalled_ns) saved.longest = i;
   }
+  saved.stalled_ns += unmarked_checkpoints_ns(profile);
   return saved;
 }
 

@@ -51,6 +51,40 @@ HotBytes hot_bytes_of(const analyze::Profile& profile) {
   return hot;
 }
 
+// The files that are read more often than the others, and what was done with them.
+struct HotFiles {
+  const analyze::FileStats* worst = nullptr;
+  uint64_t count = 0;
+  uint64_t time_ns = 0;
+  uint64_t calls = 0;
+  uint64_t loaded_bytes = 0;  // by loading whole files again
+  uint64_t loads = 0;
+  double again = 0;  // the most passes of a rank in an epoch
+};
+
+HotFiles hot_files_of(const analyze::Profile& profile, double usual) {
+  HotFiles hot;
+  for (const analyze::FileStats& file : profile.files) {
+    if (!is_hot(profile, file, usual)) continue;
+    ++hot.count;
+    hot.time_ns += time_of(file.io);
+    hot.calls += file.io.reads + 2 * file.io.opens;
+    if (is_loaded_again(profile, file)) {
+      hot.loaded_bytes += file.io.bytes_read;
+      hot.loads += file.io.opens;
+    }
+    hot.again = std::max(hot.again, passes(profile, file));
+    if (hot.worst == nullptr || time_of(file.io) > time_of(hot.worst->io)) hot.worst = &file;
+  }
+  return hot;
+}
+
+// Then the code that loads is that of collating a batch, not of reading a sample.
+bool is_once_per_batch(const analyze::Loading& loading, uint64_t opens) {
+  return loading.samples >= 4 * loading.batches && 10 * opens >= 9 * loading.batches &&
+         opens <= 3 * loading.batches;
+}
+
 }  // namespace
 
 bool is_loaded_again(const analyze::Profile& profile, const analyze::FileStats& file) {
@@ -82,45 +116,36 @@ Judged judge_hot_small_file(const analyze::Profile& profile, const Machine& mach
       job.dataset_unique_bytes - std::min(job.dataset_unique_bytes, hot_unique);
   const uint64_t rank_epochs = epochs_of(profile) * std::max<uint64_t>(job.ranks, 1);
   const double usual = ratio(rest_bytes, rest_unique) / static_cast<double>(rank_epochs);
-  const analyze::FileStats* worst = nullptr;
-  uint64_t time_ns = 0;
-  uint64_t calls = 0;
-  uint64_t loaded_bytes = 0;
-  uint64_t count = 0;
-  double again = 0;
-  for (const analyze::FileStats& file : profile.files) {
-    if (!is_hot(profile, file, usual)) continue;
-    ++count;
-    time_ns += time_of(file.io);
-    calls += file.io.reads + 2 * file.io.opens;
-    if (is_loaded_again(profile, file)) loaded_bytes += file.io.bytes_read;
-    again = std::max(again, passes(profile, file));
-    if (worst == nullptr || time_of(file.io) > time_of(worst->io)) worst = &file;
-  }
+  const HotFiles hot = hot_files_of(profile, usual);
   // Many such files are a dataset with unmarked epochs.
-  const bool few = count <= 8 || 10 * count <= job.dataset_files;
+  const bool few = hot.count <= 8 || 10 * hot.count <= job.dataset_files;
   // Files that hold the samples themselves, unless they are searched for each one: small-reads and
   // read-amplification know better.
   constexpr double kSearchedMin = 32;
   const bool is_dataset = 10 * hot_unique >= 9 * job.dataset_unique_bytes &&
-                          2 * loaded_bytes < hot_bytes && again < kSearchedMin;
+                          2 * hot.loaded_bytes < hot_bytes && hot.again < kSearchedMin;
   const analyze::Loading& loading = profile.loading;
+  const uint64_t loading_ns =
+      is_once_per_batch(loading, hot.loads) ? loading.collate_ns : loading.other_ns;
   const uint64_t code_ns =
-      std::max(code_of_calls(profile, calls, 2 * loading.opens + loading.stats + loading.reads),
-               scaled(loading.other_ns, ratio(loaded_bytes, job.dataset_bytes_read)));
-  const uint64_t work_ns = time_ns + code_ns;
-  const uint64_t saved_ns = waiting.due_to(scaled(work_ns, 1 - 1 / again));
-  if (worst == nullptr || !few || is_dataset || !waiting.matters(saved_ns)) return {};
+      std::max(code_of_calls(profile, hot.calls, 2 * loading.opens + loading.stats + loading.reads),
+               scaled(loading_ns, ratio(hot.loaded_bytes, job.dataset_bytes_read)));
+  const uint64_t work_ns = hot.time_ns + code_ns;
+  const uint64_t saved_ns = waiting.due_to(scaled(work_ns, 1 - 1 / hot.again));
+  if (hot.worst == nullptr || !few || is_dataset || !waiting.matters(saved_ns)) return {};
 
   Finding finding;
-  finding.title = count == 1 ? "a small file is reread many times per epoch"
-                             : fmt::format("{} small files are reread many times per epoch", count);
+  finding.title = hot.count == 1
+                      ? "a small file is reread many times per epoch"
+                      : fmt::format("{} small files are reread many times per epoch", hot.count);
   finding.evidence = {
-      {fmt::format("{} ({}) was read {:.0f} times per rank and epoch: {} in {} reads", worst->path,
-                   format_bytes(worst->size_bytes), passes(profile, *worst),
-                   format_bytes(worst->io.bytes_read), format_exact(worst->io.reads)),
-       "files:" + worst->path},
-      {fmt::format("calls on {} took {}", count == 1 ? "it" : "such files", duration(time_ns)),
+      {fmt::format("{} ({}) was read {:.0f} times per rank and epoch: {} in {} reads",
+                   hot.worst->path, format_bytes(hot.worst->size_bytes),
+                   passes(profile, *hot.worst), format_bytes(hot.worst->io.bytes_read),
+                   format_exact(hot.worst->io.reads)),
+       "files:" + hot.worst->path},
+      {fmt::format("calls on {} took {}", hot.count == 1 ? "it" : "such files",
+                   duration(hot.time_ns)),
        "files"}};
   finding.threshold =
       "five times per epoch, five times as often as the other data, and at most 64 MiB: every "

@@ -41,6 +41,7 @@ Calls calls_of(const analyze::Profile& profile) {
     if (is_metadata(profile, stall.name)) continue;
     // Modules that are imported late, and batches that workers hand over in shared memory.
     if (analyze::is_system_path(stall.directory + "/") || stall.directory == "/dev/shm") continue;
+    if (writes_checkpoint(profile, stall)) continue;       // checkpoint-stall
     if (calls.longest == nullptr) calls.longest = &stall;  // sorted by time
     const bool writes = is_writing(kind_of(profile, stall.name)) || changes_names(stall.name) ||
                         has_writes_in(profile, stall.directory);

@@ -106,7 +106,7 @@ Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machin
           .take();
   finding.gain = gain_of(waiting, parsing.saved_ns,
                          parsing.is_measured
-                             ? "the waiting for samples that are read and parsed, minus 10 us for "
+                             ? "the waiting for samples that are read and parsed, minus 5 us for "
                                "each: slicing an array"
                              : "the time to parse at 200 MB/s, at most the waiting for data");
   finding.severity = severity_of(finding.gain, Severity::kWarning);

@@ -1,6 +1,7 @@
 // The stalls metric: what the training thread did outside all regions that say what it does.
 //
-// A gap lies between two outermost activities (is_activity()) of the thread that trains. Events of
+// A gap lies between two outermost activities (is_activity()) of the thread that trains; state that
+// is loaded between steps is no activity. Events of
 // a thread are stored in the order in which they ended, so reading a block backwards meets an
 // activity before everything in it, and the calls of a gap before the activity that precedes it.
 // Gaps are cut at the ends of a block. The calls that complete a checkpoint belong to it, not to a
@@ -117,12 +118,19 @@ class GapFinder {
         [](const LongRegion& region, trace::ThreadIndex of) { return region.thread < of; });
     for (; at != regions.end() && at->thread == thread && at->begin_ns < last_ns; ++at) {
       if (at->end_ns <= last_ns) continue;
-      if (is_activity(context_.role(at->name))) {
+      if (says_what_is_done(at->name, {at->begin_ns, at->end_ns})) {
         gap_end_ns_ = std::min(gap_end_ns_, at->begin_ns);
       } else {
         note_user_region(at->name, {at->begin_ns, at->end_ns});
       }
     }
+  }
+
+  // State that is loaded between steps, such as that of an opponent, stops training like any file.
+  bool says_what_is_done(NameIndex name, const Interval& time) const {
+    const Role role = context_.role(name);
+    if (role != Role::kRestore) return is_activity(role);
+    return time.begin_ns < group_.training.begin_ns || time.end_ns > group_.training.end_ns;
   }
 
   // Only the outermost one counts.
@@ -136,8 +144,9 @@ class GapFinder {
   void add_region(size_t i) {
     const NameIndex name = columns_.file[i];
     const Role role = context_.role(name);
-    if (!is_activity(role)) return note_user_region(name, {columns_.begin_ns[i], end_of(i)});
     uint64_t end_ns = end_of(i);
+    const Interval time{columns_.begin_ns[i], end_ns};
+    if (!says_what_is_done(name, time)) return note_user_region(name, time);
     if (role == Role::kCheckpoint) {
       const auto longer = checkpoint_ends_.find(columns_.begin_ns[i]);
       if (longer != checkpoint_ends_.end()) end_ns = std::max(end_ns, longer->second);

@@ -117,6 +117,20 @@ TEST_F(StallsTest, AFileThatIsOpenInAGapExplainsThatPartOfIt) {
                                     "in training: pwrite x1 100 us of 0 us in 1, 1 of /"));
 }
 
+TEST_F(StallsTest, StateThatIsLoadedBetweenStepsStopsTraining) {
+  const Program program = job_.program({});
+  program.region("restore", {.at = 0ms, .takes = 10ms});
+  program.read("/league/0.pt", {.at = 1ms, .takes = 8ms, .size = 10});
+  add_step(program, 20ms, 0);
+  program.region("restore", {.at = 40ms, .takes = 20ms});
+  program.read("/league/1.pt", {.at = 42ms, .takes = 10ms, .size = 10});
+  add_step(program, 60ms, 1);
+  EXPECT_THAT(stalls(),
+              testing::Contains("in training: pread x1 10000 us of 20000 us in 1, 1 of /league"));
+  EXPECT_THAT(stalls(),
+              testing::Not(testing::Contains(testing::HasSubstr("before training: pread"))));
+}
+
 TEST_F(StallsTest, PhasesFollowFromTheSteps) {
   const Program program = job_.program({});
   program.open("/usr/lib/a.so", {.at = 0ms, .takes = 5ms});
