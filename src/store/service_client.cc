@@ -4,13 +4,33 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "wire/store_state.h"
 
 namespace millrace::store {
+namespace {
+
+// ppoll, not poll: if a stopped program continues, the kernel gives ppoll the rest of its time, but
+// poll a time that has passed. The service was stopped with it, and could not answer.
+Status wait_until_readable(const File& socket, std::chrono::nanoseconds patience) {
+  const auto end = monotonic_now() + patience;
+  for (auto left = patience;; left = std::max(end - monotonic_now(), std::chrono::nanoseconds(0))) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+    const timespec time{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
+    pollfd waiting{.fd = socket.fd(), .events = POLLIN, .revents = 0};
+    const int ready = ::ppoll(&waiting, 1, &time, nullptr);
+    if (ready > 0) return {};
+    if (ready == 0) return fail(Errc::kTimeout, "the store's service does not answer");
+    if (errno != EINTR) return fail_os(errno, "cannot wait for the store's service");
+  }
+}
+
+}  // namespace
 
 Result<ServiceClient> ServiceClient::connect(const std::filesystem::path& node) {
   const std::string path = (node / wire::kStoreSocketFile).string();
@@ -57,10 +77,7 @@ Status ServiceClient::send(wire::StoreRequestKind kind, uint64_t id, uint64_t en
 }
 
 Result<ServiceClient::Reply> ServiceClient::next(std::chrono::milliseconds patience) const {
-  pollfd waiting{.fd = socket_.fd(), .events = POLLIN, .revents = 0};
-  const int ready = ::poll(&waiting, 1, static_cast<int>(patience.count()));
-  if (ready == 0) return fail(Errc::kTimeout, "the store's service does not answer");
-  if (ready < 0) return fail_os(errno, "cannot wait for the store's service");
+  RETURN_IF_ERROR(wait_until_readable(socket_, patience));
   wire::StoreReply reply{};
   const ssize_t size = ::recv(socket_.fd(), &reply, sizeof(reply), MSG_TRUNC);
   if (size <= 0) return fail(Errc::kIo, "the store's service has closed the connection");
