@@ -6,6 +6,7 @@
 prints a table instead of testing. What is not installed is skipped. MILLRACE_TENSORFLOW names the Python of an
 environment that has TensorFlow."""
 
+import difflib
 import os
 import re
 import shlex
@@ -17,6 +18,7 @@ import unittest
 from pathlib import Path
 
 MILLRACE = os.path.abspath(os.environ.get("MILLRACE", "build/dev/bin/millrace"))
+KEPT = os.path.join(os.environ.get("MILLRACE_BUILD", "build/dev"), "programs_differences.txt")
 MODES = {"default": [], "fast": ["--fast"]}
 HEAD = """# Programs on a store
 
@@ -348,6 +350,12 @@ class Comparison:
             self.store("down", "--node", environment["MILLRACE_STORE"])
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def service(self, mode: str) -> str:
+        """What the service says about itself."""
+        node = self.environments[mode]["MILLRACE_STORE"]
+        log = Path(node, "log")
+        return self.store("status", "--node", node) + (log.read_text() if log.exists() else "its log is missing\n")
+
     def has(self, need) -> bool:
         if need is None or (self.plain / need).exists() or (self.folder / need).exists():
             return True
@@ -362,7 +370,7 @@ class Comparison:
         out = Path(tempfile.mkdtemp(dir=self.folder))
         words = [word.replace("ROOT", str(root)).replace("OUT", str(out)).replace("HERE", str(self.folder))
                  for word in command]
-        done = subprocess.run(words, capture_output=True, env=environment, timeout=200)
+        done = subprocess.run(words, capture_output=True, env=environment)
         shutil.rmtree(out)
         text = done.stdout.replace(bytes(out), b"OUT").replace(b"/plain/", b"/store/")
         errors = done.stderr.replace(bytes(out), b"OUT").replace(b"/plain/", b"/store/")
@@ -376,6 +384,15 @@ class Comparison:
         return self.output(command, self.root, environment, edit), self.output(command, self.plain, plain, edit)
 
 
+def difference(seen: tuple, plain: tuple) -> str:
+    """What is not the same, in full."""
+    lines = [f"exit code {seen[0]} on the store, {plain[0]} on the plain directory"]
+    for name, ours, theirs in (("standard output", seen[1], plain[1]), ("standard error", seen[2], plain[2])):
+        texts = [text.decode(errors="backslashreplace").splitlines() for text in (theirs, ours)]
+        lines += difflib.unified_diff(*texts, f"{name}, plain directory", f"{name}, store", lineterm="")
+    return "\n".join(lines)
+
+
 class ProgramsTest(unittest.TestCase):
     def test_every_program_sees_the_same(self):
         comparison = Comparison()
@@ -386,9 +403,14 @@ class ProgramsTest(unittest.TestCase):
             for name, what, command, need, edit in PROGRAMS:
                 if not comparison.has(need):
                     continue
+                print(f"{mode}: {name}, {what}", flush=True)  # the last line names what hangs
                 with self.subTest(mode=mode, program=name, what=what):
                     seen, plain = comparison.compare(mode, command, edit)
-                    self.assertEqual(seen, plain)
+                    if seen != plain:
+                        report = f"{difference(seen, plain)}\n{comparison.service(mode)}"
+                        with open(KEPT, "a") as file:
+                            file.write(f"{mode}: {name}, {what}\n{report}\n")
+                        self.fail(f"{report}This is kept in {KEPT}")
                     self.assertEqual(plain[0], 0, plain)
 
 
@@ -408,7 +430,7 @@ def print_table() -> None:
                     seen, plain = comparison.compare(mode, command, edit)
                     cells.append("same" if seen == plain and plain[0] == 0 else "**differs**")
                     if seen != plain:
-                        print(name, what, mode, seen, plain, sep="\n", file=sys.stderr)
+                        print(name, what, mode, difference(seen, plain), comparison.service(mode), sep="\n", file=sys.stderr)
             print(f"| {name} | {what} | {' | '.join(cells)} |", flush=True)
     finally:
         comparison.stop()
