@@ -10,12 +10,12 @@
 #include <functional>
 
 #include "base/counter_random.h"
-#include "base/temporary_directory.h"
 #include "comm/single.h"
 #include "store/node_files.h"
 #include "store/order_feed.h"
 #include "store/packer.h"
 #include "store/service.h"
+#include "store/testing/store_case.h"
 
 namespace millrace::store {
 namespace {
@@ -25,37 +25,26 @@ namespace fs = std::filesystem;
 constexpr uint32_t kFileCount = 64;
 constexpr uint64_t kFileBytes = 4096;
 constexpr uint64_t kEpochs = 6;
-constexpr std::chrono::seconds kPatience{60};
 
 // A pack of files that take one page each.
-class FollowedOrder : public testing::Test {
+class FollowedOrder : public StoreCase {
  protected:
   void SetUp() override {
-    auto made = TemporaryDirectory::create("/tmp", "mr-");  // short, for the socket's path
-    ASSERT_TRUE(made.ok());
-    directory_ = std::make_unique<TemporaryDirectory>(*std::move(made));
-    top_ = directory_->path();
+    StoreCase::SetUp();
     for (uint32_t i = 0; i < kFileCount; ++i) {
-      fs::create_directories(top_ / "source");
-      std::ofstream(top_ / "source" / std::to_string(i), std::ios::binary) << content(i);
+      put_file(top_ / "source" / std::to_string(i), content(i));
     }
     for (const char* name : {"tree", "making", "local"}) fs::create_directories(top_ / name);
-    auto comm = comm::single();
     PackOptions options{.source = top_ / "source", .directory = top_ / "packs"};
     options.codec = CodecChoice::kNone;
-    ASSERT_TRUE(pack_directory(options, *comm).ok());
+    pack_files(options);
     auto reader = PackReader::open(top_ / "packs");
     ASSERT_TRUE(reader.ok());
     reader_ = std::make_unique<PackReader>(*std::move(reader));
     sources_.push_back(make_pack_members(*reader_, nullptr));
   }
 
-  static std::string content(uint32_t file) {
-    CounterRandom random(3, file);
-    std::string bytes(kFileBytes, '\0');
-    for (char& byte : bytes) byte = static_cast<char>(random.next());
-    return bytes;
-  }
+  static std::string content(uint32_t file) { return noise(file, kFileBytes); }
 
   std::unique_ptr<NodeTree> tree_for(uint64_t file_count) {
     auto tree = NodeTree::create(reader_->catalogue(), sources_,
@@ -103,8 +92,6 @@ class FollowedOrder : public testing::Test {
     return error;
   }
 
-  std::unique_ptr<TemporaryDirectory> directory_;
-  fs::path top_;
   std::unique_ptr<PackReader> reader_;
   MemberSources sources_;
   BlockCodec codec_;
@@ -228,7 +215,7 @@ TEST_F(FollowedOrder, TheServiceFetchesWhatLoadersAnnounce) {
   ASSERT_TRUE(service.ok()) << service.error().message();
   const auto order = epochs();
   std::atomic<size_t> at = 0;
-  auto feed = OrderFeed::start((*service)->node(), kPatience, [&]() -> std::optional<uint32_t> {
+  auto feed = OrderFeed::start((*service)->node(), kTestPatience, [&]() -> std::optional<uint32_t> {
     return at < order.size() ? std::optional(order[at++]) : std::nullopt;
   });
   ASSERT_TRUE(feed.ok()) << feed.error().message();
@@ -263,10 +250,11 @@ TEST_F(FollowedOrder, SeveralLoadersAreMergedAndMayEnd) {
   const fs::path tree = (*service)->node() / "tree";
   const auto read = [&](size_t first, size_t limit) {
     std::atomic<size_t> at = first;
-    auto feed = OrderFeed::start((*service)->node(), kPatience, [&]() -> std::optional<uint32_t> {
-      const size_t next = at.fetch_add(2);
-      return next < order.size() ? std::optional(order[next]) : std::nullopt;
-    });
+    auto feed =
+        OrderFeed::start((*service)->node(), kTestPatience, [&]() -> std::optional<uint32_t> {
+          const size_t next = at.fetch_add(2);
+          return next < order.size() ? std::optional(order[next]) : std::nullopt;
+        });
     ASSERT_TRUE(feed.ok()) << feed.error().message();
     for (size_t i = first; i < limit; i += 2) {
       const fs::path path = tree / reader_->catalogue().path(order[i]);
@@ -292,7 +280,7 @@ TEST_F(FollowedOrder, ADamagedOrderIsRefused) {
   std::ofstream(order_path((*service)->node(), 7)) << "no order";
   for (const uint64_t number : {6, 7}) {
     ASSERT_TRUE(client->ask_follow(number, number).ok());
-    const auto reply = client->next(kPatience);
+    const auto reply = client->next(kTestPatience);
     ASSERT_TRUE(reply.ok());
     EXPECT_EQ(reply->os_error, EINVAL);
   }

@@ -6,18 +6,16 @@
 #include <sys/stat.h>
 
 #include <cstring>
-#include <fstream>
 #include <thread>
 
-#include "base/counter_random.h"
 #include "base/file.h"
-#include "base/temporary_directory.h"
 #include "comm/single.h"
 #include "comm/testing/threads.h"
 #include "store/extract.h"
 #include "store/packer.h"
 #include "store/partition.h"
 #include "store/rebuild.h"
+#include "store/testing/store_case.h"
 #include "store/verify.h"
 
 namespace millrace::store {
@@ -29,44 +27,25 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-std::string noise(size_t size) {
-  CounterRandom random(7, size);
-  std::string bytes(size, '\0');
-  for (size_t at = 0; at < size; at += 8) {
-    const uint64_t word = random.next();
-    std::memcpy(bytes.data() + at, &word, std::min<size_t>(8, size - at));
-  }
-  return bytes;
-}
-
-void write(const fs::path& path, std::string_view bytes) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary)
-      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
 // A directory with every kind of file, and room for packs.
-class Packs : public testing::Test {
+class Packs : public StoreCase {
  protected:
   void SetUp() override {
-    auto made = TemporaryDirectory::create();
-    ASSERT_TRUE(made.ok());
-    directory_ = std::make_unique<TemporaryDirectory>(*std::move(made));
-    root_ = directory_->path();
-    source_ = root_ / "source";
+    StoreCase::SetUp();
+    source_ = top_ / "source";
     fs::create_directories(source_);
   }
 
   void write_every_kind() {
-    write(source_ / "empty_file", "");
+    put_file(source_ / "empty_file", "");
     fs::create_directories(source_ / "empty_directory");
-    write(source_ / "text", std::string(50'000, 'x'));
-    write(source_ / "noise", noise(10'000));
-    write(source_ / "long_noise", noise(9 << 20));
-    write(source_ / "long_text", std::string((17 << 20) + 3, 'y'));
-    write(source_ / "a/b/c/deep", "deep");
-    write(source_ / "\xff\n odd", "odd");
-    write(source_ / std::string(255, 'n'), "name");
+    put_file(source_ / "text", std::string(50'000, 'x'));
+    put_file(source_ / "noise", noise(7, 10'000));
+    put_file(source_ / "long_noise", noise(7, 9 << 20));
+    put_file(source_ / "long_text", std::string((17 << 20) + 3, 'y'));
+    put_file(source_ / "a/b/c/deep", "deep");
+    put_file(source_ / "\xff\n odd", "odd");
+    put_file(source_ / std::string(255, 'n'), "name");
     fs::create_symlink("../outside", source_ / "a/link");
     fs::create_symlink("loop", source_ / "loop");
     fs::create_hard_link(source_ / "text", source_ / "a/second_name");
@@ -75,7 +54,7 @@ class Packs : public testing::Test {
 
   Result<PackReport> pack(const std::string& name, PackOptions options = {}) {
     options.source = source_;
-    options.directory = root_ / name;
+    options.directory = top_ / name;
     return pack_directory(options, *comm::single());
   }
 
@@ -98,9 +77,9 @@ class Packs : public testing::Test {
   // What `verify` says after the byte at `offset` of a file of the pack has changed.
   std::vector<std::string> problems_after_change(const std::string& pack_name,
                                                  const std::string& file, uint64_t offset) {
-    const fs::path copy = root_ / (pack_name + "-changed");
+    const fs::path copy = top_ / (pack_name + "-changed");
     fs::remove_all(copy);
-    fs::copy(root_ / pack_name, copy);
+    fs::copy(top_ / pack_name, copy);
     const auto changed = File::open(copy / file, O_RDWR);
     std::byte byte{};
     EXPECT_TRUE(changed->read_exactly_at(offset, std::span(&byte, 1)).ok());
@@ -111,8 +90,6 @@ class Packs : public testing::Test {
     return problems_of(*reader);
   }
 
-  std::unique_ptr<TemporaryDirectory> directory_;
-  fs::path root_;
   fs::path source_;
 };
 
@@ -124,7 +101,7 @@ TEST_F(Packs, EveryKindOfFileIsReadBack) {
     const auto report = pack(name, {.partition_count = 3, .codec = codec});
     ASSERT_TRUE(report.ok()) << report.error().message();
     EXPECT_EQ(report->file_count, 9u);
-    const auto reader = PackReader::open(root_ / name);
+    const auto reader = PackReader::open(top_ / name);
     ASSERT_TRUE(reader.ok()) << reader.error().message();
     EXPECT_THAT(problems_of(*reader), IsEmpty());
     for (const char* path : {"empty_file", "text", "noise", "long_noise", "long_text", "a/b/c/deep",
@@ -141,7 +118,7 @@ TEST_F(Packs, EveryKindOfFileIsReadBack) {
 TEST_F(Packs, ASecondNameSharesTheBytes) {
   write_every_kind();
   ASSERT_TRUE(pack("p", {.partition_count = 4}).ok());
-  const auto reader = PackReader::open(root_ / "p");
+  const auto reader = PackReader::open(top_ / "p");
   const Catalogue& catalogue = reader->catalogue();
   const auto first = catalogue.entry(*catalogue.find("text"));
   const auto second = catalogue.entry(*catalogue.find("a/second_name"));
@@ -152,26 +129,26 @@ TEST_F(Packs, ASecondNameSharesTheBytes) {
 TEST_F(Packs, MembersAreAlignedAndRawOnesCanBeViewed) {
   write_every_kind();
   ASSERT_TRUE(pack("p", {.codec = CodecChoice::kNone}).ok());
-  const auto reader = PackReader::open(root_ / "p");
+  const auto reader = PackReader::open(top_ / "p");
   const uint32_t index = *reader->catalogue().find("noise");
   EXPECT_EQ(reader->catalogue().entry(index).offset_bytes % 64, 0u);
   const auto view = reader->view(index);
   ASSERT_TRUE(view.ok() && *view);
   EXPECT_EQ(text_of(**view), bytes_of_file(source_ / "noise"));
   ASSERT_TRUE(pack("q", {.codec = CodecChoice::kZstd}).ok());
-  const auto packed = PackReader::open(root_ / "q");
+  const auto packed = PackReader::open(top_ / "q");
   EXPECT_FALSE(packed->view(*packed->catalogue().find("text"))->has_value());
   EXPECT_FALSE(packed->view(wire::kRootEntry).ok());
 }
 
 TEST_F(Packs, NoFilesAndOneFile) {
   ASSERT_TRUE(pack("none").ok());
-  const auto none = PackReader::open(root_ / "none");
+  const auto none = PackReader::open(top_ / "none");
   EXPECT_EQ(none->catalogue().file_count(), 0u);
   EXPECT_THAT(problems_of(*none), IsEmpty());
-  write(source_ / "x", "1");
+  put_file(source_ / "x", "1");
   ASSERT_TRUE(pack("one", {.partition_count = 5}).ok());
-  const auto one = PackReader::open(root_ / "one");
+  const auto one = PackReader::open(top_ / "one");
   EXPECT_EQ(read(*one, "x"), "1");
   EXPECT_EQ(one->catalogue().partition_count(), 5u);
   EXPECT_THAT(problems_of(*one), IsEmpty());
@@ -186,24 +163,24 @@ TEST_F(Packs, TheNumberOfThreadsAndRanksDoesNotMatter) {
   for (auto& comm : ranks) {
     threads.emplace_back([&, comm = std::move(comm)] {
       const auto report = pack_directory(
-          {.source = source_, .directory = root_ / "ranks", .partition_count = 4}, *comm);
+          {.source = source_, .directory = top_ / "ranks", .partition_count = 4}, *comm);
       EXPECT_TRUE(report.ok()) << report.error().message();
     });
   }
   for (std::thread& thread : threads) thread.join();
   for (const char* file :
        {"part-00000.pack", "part-00001.pack", "part-00002.pack", "part-00003.pack", "catalogue"}) {
-    EXPECT_EQ(bytes_of_file(root_ / "one" / file), bytes_of_file(root_ / "four" / file));
-    EXPECT_EQ(bytes_of_file(root_ / "one" / file), bytes_of_file(root_ / "ranks" / file));
+    EXPECT_EQ(bytes_of_file(top_ / "one" / file), bytes_of_file(top_ / "four" / file));
+    EXPECT_EQ(bytes_of_file(top_ / "one" / file), bytes_of_file(top_ / "ranks" / file));
   }
 }
 
 TEST_F(Packs, PartitionsAreBalanced) {
   for (int i = 0; i < 200; ++i) {
-    write(source_ / std::to_string(i), noise(static_cast<size_t>(1000 + i * 37)));
+    put_file(source_ / std::to_string(i), noise(7, static_cast<size_t>(1000 + i * 37)));
   }
   ASSERT_TRUE(pack("p", {.partition_count = 7, .codec = CodecChoice::kNone}).ok());
-  const auto reader = PackReader::open(root_ / "p");
+  const auto reader = PackReader::open(top_ / "p");
   std::vector<uint64_t> bytes(7);
   for (uint32_t i = 1; i < reader->catalogue().entry_count(); ++i) {
     const auto entry = reader->catalogue().entry(i);
@@ -214,11 +191,11 @@ TEST_F(Packs, PartitionsAreBalanced) {
 }
 
 TEST_F(Packs, BroadcastFilesHaveTheirOwnPartition) {
-  write(source_ / "train/1", "1");
-  write(source_ / "val/a/1", "2");
-  write(source_ / "val/2", "3");
+  put_file(source_ / "train/1", "1");
+  put_file(source_ / "val/a/1", "2");
+  put_file(source_ / "val/2", "3");
   ASSERT_TRUE(pack("p", {.partition_count = 2, .broadcast = {"val/**"}}).ok());
-  const auto reader = PackReader::open(root_ / "p");
+  const auto reader = PackReader::open(top_ / "p");
   const Catalogue& catalogue = reader->catalogue();
   ASSERT_EQ(catalogue.partition_count(), 3u);
   EXPECT_EQ(catalogue.partition_name(2), "broadcast.pack");
@@ -234,7 +211,7 @@ TEST_F(Packs, BroadcastFilesHaveTheirOwnPartition) {
 }
 
 TEST_F(Packs, ACompletePackIsNotReplaced) {
-  write(source_ / "x", "1");
+  put_file(source_ / "x", "1");
   ASSERT_TRUE(pack("p").ok());
   const auto again = pack("p");
   ASSERT_FALSE(again.ok());
@@ -249,22 +226,22 @@ TEST_F(Packs, APackInsideOfItsSourceIsRefused) {
 TEST_F(Packs, AnInterruptedPackContinues) {
   write_every_kind();
   ASSERT_TRUE(pack("p", {.partition_count = 3}).ok());
-  const std::string catalogue = bytes_of_file(root_ / "p/catalogue");
-  fs::remove(root_ / "p/catalogue");
-  fs::rename(root_ / "p/part-00001.pack", root_ / "p/.part-00001.pack.partial");
-  EXPECT_FALSE(PackReader::open(root_ / "p").ok());
+  const std::string catalogue = bytes_of_file(top_ / "p/catalogue");
+  fs::remove(top_ / "p/catalogue");
+  fs::rename(top_ / "p/part-00001.pack", top_ / "p/.part-00001.pack.partial");
+  EXPECT_FALSE(PackReader::open(top_ / "p").ok());
   const auto report = pack("p", {.partition_count = 3});
   ASSERT_TRUE(report.ok()) << report.error().message();
   EXPECT_EQ(report->kept_count, 2u);
-  EXPECT_EQ(bytes_of_file(root_ / "p/catalogue"), catalogue);
-  EXPECT_FALSE(fs::exists(root_ / "p/.part-00001.pack.partial"));
+  EXPECT_EQ(bytes_of_file(top_ / "p/catalogue"), catalogue);
+  EXPECT_FALSE(fs::exists(top_ / "p/.part-00001.pack.partial"));
 }
 
 TEST_F(Packs, PartitionsOfOtherFilesAreNotReplaced) {
-  write(source_ / "x", "1");
+  put_file(source_ / "x", "1");
   ASSERT_TRUE(pack("p").ok());
-  fs::remove(root_ / "p/catalogue");
-  write(source_ / "y", "2");
+  fs::remove(top_ / "p/catalogue");
+  put_file(source_ / "y", "2");
   const auto report = pack("p");
   ASSERT_FALSE(report.ok());
   EXPECT_THAT(report.error().message(), HasSubstr("belongs to another pack"));
@@ -273,9 +250,9 @@ TEST_F(Packs, PartitionsOfOtherFilesAreNotReplaced) {
 TEST_F(Packs, TheCatalogueCanBeRebuilt) {
   write_every_kind();
   ASSERT_TRUE(pack("p", {.partition_count = 2, .broadcast = {"a/*"}}).ok());
-  const std::string before = bytes_of_file(root_ / "p/catalogue");
-  fs::remove(root_ / "p/catalogue");
-  const fs::path p = root_ / "p";
+  const std::string before = bytes_of_file(top_ / "p/catalogue");
+  fs::remove(top_ / "p/catalogue");
+  const fs::path p = top_ / "p";
   const Status missing = rebuild_catalogue({p / "part-00000.pack", p / "broadcast.pack"}, p);
   ASSERT_FALSE(missing.ok());
   EXPECT_THAT(missing.error().message(), HasSubstr("missing"));
@@ -290,7 +267,7 @@ TEST_F(Packs, OnePartitionCanBeReadAlone) {
   ASSERT_TRUE(pack("p", {.partition_count = 3}).ok());
   uint64_t files = 0;
   for (const char* name : {"part-00000.pack", "part-00001.pack", "part-00002.pack"}) {
-    const auto reader = PackReader::open(root_ / "p" / name);
+    const auto reader = PackReader::open(top_ / "p" / name);
     ASSERT_TRUE(reader.ok()) << reader.error().message();
     EXPECT_THAT(problems_of(*reader), IsEmpty());
     files += reader->catalogue().file_count();
@@ -299,52 +276,53 @@ TEST_F(Packs, OnePartitionCanBeReadAlone) {
 }
 
 TEST_F(Packs, AMissingPartitionDoesNotHideTheOthers) {
-  for (int i = 0; i < 10; ++i) write(source_ / std::to_string(i), noise(1000));
+  for (int i = 0; i < 10; ++i) put_file(source_ / std::to_string(i), noise(7, 1000));
   ASSERT_TRUE(pack("p", {.partition_count = 2}).ok());
-  fs::remove(root_ / "p/part-00001.pack");
-  const auto reader = PackReader::open(root_ / "p");
+  fs::remove(top_ / "p/part-00001.pack");
+  const auto reader = PackReader::open(top_ / "p");
   ASSERT_TRUE(reader.ok());
   uint64_t readable = 0;
-  for (int i = 0; i < 10; ++i) readable += read(*reader, std::to_string(i)) == noise(1000) ? 1 : 0;
+  for (int i = 0; i < 10; ++i)
+    readable += read(*reader, std::to_string(i)) == noise(7, 1000) ? 1 : 0;
   EXPECT_EQ(readable, 5u);
   EXPECT_THAT(problems_of(*reader),
               ElementsAre(HasSubstr("part-00001.pack: cannot open: no such file")));
 }
 
 TEST_F(Packs, DamageIsFoundAndNamed) {
-  write(source_ / "one", noise(1000));
-  write(source_ / "two", std::string(1000, 'x'));
+  put_file(source_ / "one", noise(7, 1000));
+  put_file(source_ / "two", std::string(1000, 'x'));
   ASSERT_TRUE(pack("p").ok());
   EXPECT_THAT(problems_after_change("p", "part-00000.pack", 70),
               ElementsAre(HasSubstr("'one' in part-00000.pack at byte 64: the checksum is")));
-  const uint64_t end = fs::file_size(root_ / "p/part-00000.pack");
+  const uint64_t end = fs::file_size(top_ / "p/part-00000.pack");
   EXPECT_THAT(problems_after_change("p", "part-00000.pack", 20), testing::Not(IsEmpty()));
   EXPECT_THAT(problems_after_change("p", "part-00000.pack", end - 100), testing::Not(IsEmpty()));
   EXPECT_THAT(problems_after_change("p", "part-00000.pack", end - 3), testing::Not(IsEmpty()));
   EXPECT_THAT(problems_after_change("p", "catalogue", 300),
               ElementsAre(HasSubstr("catalogue: its checksum is wrong")));
-  fs::resize_file(root_ / "p/part-00000.pack", end - 1);
-  EXPECT_THAT(problems_of(*PackReader::open(root_ / "p")), testing::Not(IsEmpty()));
+  fs::resize_file(top_ / "p/part-00000.pack", end - 1);
+  EXPECT_THAT(problems_of(*PackReader::open(top_ / "p")), testing::Not(IsEmpty()));
 }
 
 TEST_F(Packs, AFileThatChangesMeanwhileIsAnError) {
-  write(source_ / "x", "12345");
+  put_file(source_ / "x", "12345");
   PackOptions options;
-  options.begin = [&](uint64_t) { write(source_ / "x", "123456"); };
+  options.begin = [&](uint64_t) { put_file(source_ / "x", "123456"); };
   const auto report = pack("p", options);
   ASSERT_FALSE(report.ok());
   EXPECT_THAT(report.error().message(), HasSubstr("x: the file changed while it was packed"));
-  EXPECT_TRUE(fs::is_empty(root_ / "p"));
+  EXPECT_TRUE(fs::is_empty(top_ / "p"));
 }
 
 TEST_F(Packs, ExtractRestoresFilesModesTimesAndLinks) {
   write_every_kind();
   ASSERT_TRUE(pack("p", {.partition_count = 2}).ok());
-  const auto reader = PackReader::open(root_ / "p");
-  ASSERT_TRUE(extract_pack(*reader, {.directory = root_ / "out"}, *comm::single()).ok());
+  const auto reader = PackReader::open(top_ / "p");
+  ASSERT_TRUE(extract_pack(*reader, {.directory = top_ / "out"}, *comm::single()).ok());
   uint64_t compared = 0;
   for (const auto& item : fs::recursive_directory_iterator(source_)) {
-    const fs::path copy = root_ / "out" / item.path().lexically_relative(source_);
+    const fs::path copy = top_ / "out" / item.path().lexically_relative(source_);
     struct stat before{};
     struct stat after{};
     ASSERT_EQ(::lstat(item.path().c_str(), &before), 0);
@@ -362,21 +340,21 @@ TEST_F(Packs, ExtractRestoresFilesModesTimesAndLinks) {
   }
   EXPECT_GT(compared, 14u);
   EXPECT_FALSE(
-      extract_pack(*reader, {.directory = root_ / "out"}, *comm::single()).ok());  // not empty
+      extract_pack(*reader, {.directory = top_ / "out"}, *comm::single()).ok());  // not empty
 }
 
 TEST_F(Packs, ExtractTakesOnlyWhatTheGlobsChoose) {
   write_every_kind();
   ASSERT_TRUE(pack("p").ok());
-  const auto reader = PackReader::open(root_ / "p");
+  const auto reader = PackReader::open(top_ / "p");
   const auto report =
-      extract_pack(*reader, {.directory = root_ / "out", .globs = {"a/b/*"}}, *comm::single());
+      extract_pack(*reader, {.directory = top_ / "out", .globs = {"a/b/*"}}, *comm::single());
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->file_count, 1u);
-  EXPECT_TRUE(fs::exists(root_ / "out/a/b/c/deep"));
-  EXPECT_FALSE(fs::exists(root_ / "out/text"));
+  EXPECT_TRUE(fs::exists(top_ / "out/a/b/c/deep"));
+  EXPECT_FALSE(fs::exists(top_ / "out/text"));
   EXPECT_FALSE(
-      extract_pack(*reader, {.directory = root_ / "no", .globs = {"zzz"}}, *comm::single()).ok());
+      extract_pack(*reader, {.directory = top_ / "no", .globs = {"zzz"}}, *comm::single()).ok());
 }
 
 constexpr const char* kGolden = "tests/golden/pack";
@@ -396,9 +374,9 @@ TEST_F(Packs, TheGoldenPackIsRead) {
 
 // Inside of members, only what changes the file matters: zstd has bits without a meaning.
 TEST_F(Packs, EveryFlippedBitAroundTheMembersIsNoticed) {
-  fs::copy(kGolden, root_ / "p");
+  fs::copy(kGolden, top_ / "p");
   for (const char* name : {"part-00000.pack", "part-00001.pack", "broadcast.pack"}) {
-    const std::string good = bytes_of_file(root_ / "p" / name);
+    const std::string good = bytes_of_file(top_ / "p" / name);
     wire::PackFooter footer;
     std::memcpy(&footer, good.data() + good.size() - sizeof(footer), sizeof(footer));
     for (size_t i = 0; i < good.size(); ++i) {
@@ -420,7 +398,7 @@ TEST_F(Packs, AHundredThousandSmallFiles) {
   const auto report = pack("p", {.partition_count = 4});
   ASSERT_TRUE(report.ok()) << report.error().message();
   EXPECT_EQ(report->file_count, 100'000u);
-  const auto reader = PackReader::open(root_ / "p");
+  const auto reader = PackReader::open(top_ / "p");
   EXPECT_THAT(problems_of(*reader), IsEmpty());
   EXPECT_EQ(read(*reader, "99/99999"), std::string("\x9f\x86\x01\0", 4));
 }

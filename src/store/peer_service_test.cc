@@ -8,14 +8,11 @@
 #include <map>
 #include <thread>
 
-#include "base/counter_random.h"
 #include "base/file.h"
 #include "base/temporary_directory.h"
-#include "comm/lifeline_message.h"
-#include "comm/single.h"
 #include "store/packer.h"
 #include "store/service.h"
-#include "store/service_client.h"
+#include "store/testing/store_case.h"
 #include "wire/store_name.h"
 
 namespace millrace::store {
@@ -26,67 +23,38 @@ namespace fs = std::filesystem;
 using testing::Contains;
 using testing::HasSubstr;
 
-constexpr std::chrono::seconds kPeerPatience{60};
-
-std::string peer_noise(uint64_t seed, size_t size) {
-  CounterRandom random(seed, size);
-  std::string bytes(size, '\0');
-  for (size_t at = 0; at < size; at += 8) {
-    const uint64_t word = random.next();
-    std::memcpy(bytes.data() + at, &word, std::min<size_t>(8, size - at));
-  }
-  return bytes;
-}
-
-class PeerServices : public testing::Test {
+class PeerServices : public StoreCase {
  protected:
   void SetUp() override {
-    auto made = TemporaryDirectory::create("/tmp", "mr-");
-    ASSERT_TRUE(made.ok());
-    directory_ = std::make_unique<TemporaryDirectory>(*std::move(made));
-    top_ = directory_->path();
-    for (uint32_t i = 0; i < 40; ++i)
-      add(fmt::format("d{}/noise{}", i % 3, i), peer_noise(i, 900 * i));
+    StoreCase::SetUp();
+    for (uint32_t i = 0; i < 40; ++i) add(fmt::format("d{}/noise{}", i % 3, i), noise(i, 900 * i));
     for (uint32_t i = 0; i < 10; ++i) {
       add(fmt::format("text{}", i), std::string(30'000 * i, static_cast<char>('a' + i)));
     }
-    add("long", peer_noise(99, (5 << 20) + 7));
+    add("long", noise(99, (5 << 20) + 7));
     std::string words;
-    while (words.size() < (12u << 20)) words += peer_noise(words.size(), 24) + "and so on and on";
+    while (words.size() < (12u << 20)) words += noise(words.size(), 24) + "and so on and on";
     add("compressed", words);
     add("val/one", "for every node");
   }
 
   void add(const std::string& name, const std::string& bytes) {
-    fs::create_directories((top_ / "source" / name).parent_path());
-    std::ofstream(top_ / "source" / name, std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    put_file(top_ / "source" / name, bytes);
     files_[name] = bytes;
   }
 
   void pack(uint32_t partitions) {
-    auto comm = comm::single();
     PackOptions options{
         .source = top_ / "source", .directory = top_ / "packs", .broadcast = {"val/**"}};
     options.partition_count = partitions;
-    const auto packed = pack_directory(options, *comm);
-    ASSERT_TRUE(packed.ok()) << packed.error().message();
+    pack_files(options);
   }
 
   // Each node has only its own partitions, and there is no origin, unless `sees_all`.
   void start(uint32_t count, uint32_t replicas, bool sees_all = false) {
     if (!sees_all) fs::remove_all(top_ / "source");
-    auto key = comm::make_key();
-    ASSERT_TRUE(key.ok());
-    PeerTable table{.job = random_job_name(), .key = *key, .places = {}};
-    std::vector<comm::Listener> listeners;
-    for (uint32_t i = 0; i < count; ++i) {
-      auto listener = comm::listen_for_ranks({.only_this_host = true, .interface = {}});
-      ASSERT_TRUE(listener.ok());
-      table.places.push_back(place_of(*listener));
-      table.places.back().host = fmt::format("node{}", i + 1);
-      listeners.push_back(*std::move(listener));
-    }
+    JobPlaces places;
+    places.make(count);
     for (uint32_t i = 0; i < count; ++i) {
       ServiceOptions options;
       options.packs = sees_all ? top_ / "packs" : own_packs(i, count, replicas);
@@ -94,19 +62,11 @@ class PeerServices : public testing::Test {
       options.local = top_ / fmt::format("n{}", i);
       fs::create_directories(options.local);
       options.capacity_bytes = 1 << 30;
-      options.job = table.job;
+      options.job = places.table.job;
       options.replica_count = replicas;
       options.thread_count = 4;
-      options.log = [this](const std::string& line) {
-        const std::lock_guard lock(mutex_);
-        lines_.push_back(line);
-      };
-      PeersOptions peers;
-      peers.table = table;
-      peers.own = static_cast<Rank>(i);
-      peers.listener = std::move(listeners[i]);
-      peers.deadline = std::chrono::seconds(30);
-      auto service = Service::start(std::move(options), std::move(peers));
+      options.log = logger();
+      auto service = Service::start(std::move(options), places.options(i));
       ASSERT_TRUE(service.ok()) << service.error().message();
       services_.push_back(*std::move(service));
     }
@@ -129,11 +89,8 @@ class PeerServices : public testing::Test {
   }
 
   int ask_for(Service& service, const std::string& name) {
-    const auto client = ServiceClient::connect(service.node());
     const auto entry = service.catalogue().find(name);
-    if (!client.ok() || !entry || !client->ask(1, *entry).ok()) return -1;
-    const auto reply = client->next(kPeerPatience);
-    return reply.ok() ? reply->os_error : -1;
+    return entry ? ask_node(service.node(), *entry) : -1;
   }
 
   void expect_all_files_on(Service& service) {
@@ -154,10 +111,7 @@ class PeerServices : public testing::Test {
   }
 
   int ask(Service& service, uint64_t entry, wire::StoreRequestKind kind) {
-    const auto client = ServiceClient::connect(service.node());
-    if (!client.ok() || !client->ask(1, entry, kind).ok()) return -1;
-    const auto reply = client->next(kPeerPatience);
-    return reply.ok() ? reply->os_error : -1;
+    return ask_node(service.node(), entry, kind);
   }
 
   // All nodes know afterwards what programs of this one did.
@@ -213,15 +167,10 @@ class PeerServices : public testing::Test {
   }
 
   std::string text_on(const Service& service, const std::string& name) {
-    const auto text = read_file((service.node() / "tree" / name).string());
-    return text.ok() ? *text : text.error().message();
+    return content_of(service.node() / "tree" / name);
   }
 
-  std::unique_ptr<TemporaryDirectory> directory_;
-  fs::path top_;
   std::map<std::string, std::string> files_;
-  std::mutex mutex_;
-  std::vector<std::string> lines_;
   std::vector<std::unique_ptr<Service>> services_;
 };
 
@@ -288,7 +237,7 @@ TEST_F(PeerServices, KilledInTheMiddleOfReadsNothingIsWrong) {
 TEST_F(PeerServices, ANewFileIsSeenOnAllNodesAndItsBytesComeWhenTheyAreAskedFor) {
   pack(2);
   start(3, 1);
-  const std::string bytes = peer_noise(1, (3 << 20) + 5);
+  const std::string bytes = noise(1, (3 << 20) + 5);
   create(*services_[0], "new", bytes);
   for (uint32_t i = 1; i < 3; ++i) {
     const wire::RemoteName name = remote(*services_[i], "new");

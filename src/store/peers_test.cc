@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "comm/lifeline_message.h"
+#include "store/testing/store_case.h"
 
 namespace millrace::store {
 namespace {
@@ -19,34 +19,17 @@ constexpr PeerKind kEcho{100};
 constexpr PeerKind kBytes{102};
 
 // Services of one job, in this process.
-class StorePeers : public testing::Test {
+class StorePeers : public StoreCase {
  protected:
   void make(uint32_t count) {
-    auto key = comm::make_key();
-    ASSERT_TRUE(key.ok());
-    table_ = {.job = random_job_name(), .key = *key, .places = {}};
-    for (uint32_t i = 0; i < count; ++i) {
-      auto listener = comm::listen_for_ranks({.only_this_host = true, .interface = {}});
-      ASSERT_TRUE(listener.ok());
-      PeerPlace place = place_of(*listener);
-      place.host = fmt::format("node{}", i + 1);
-      table_.places.push_back(place);
-      listeners_.push_back(*std::move(listener));
-    }
+    places_.make(count);
     for (uint32_t i = 0; i < count; ++i) add(i);
   }
 
   PeersOptions options(uint32_t rank) {
-    PeersOptions options;
-    options.table = table_;
-    options.own = static_cast<Rank>(rank);
-    options.listener = std::move(listeners_[rank]);
+    PeersOptions options = places_.options(rank);
     options.thread_count = 4;
-    options.deadline = std::chrono::seconds(30);
-    options.log = [this](const std::string& line) {
-      const std::lock_guard lock(mutex_);
-      lines_.push_back(line);
-    };
+    options.log = logger();
     return options;
   }
 
@@ -66,11 +49,8 @@ class StorePeers : public testing::Test {
   }
 
   std::string long_ = std::string(1 << 20, 'l');
-  PeerTable table_;
-  std::vector<comm::Listener> listeners_;
+  JobPlaces places_;
   std::vector<std::unique_ptr<Peers>> peers_;
-  std::mutex mutex_;
-  std::vector<std::string> lines_;
 };
 
 TEST_F(StorePeers, AnswersEachOther) {
@@ -159,8 +139,9 @@ TEST_F(StorePeers, SilenceIsPaidForOnce) {
   auto silent = comm::listen_for_ranks({.only_this_host = true, .interface = {}});
   auto own = comm::listen_for_ranks({.only_this_host = true, .interface = {}});
   ASSERT_TRUE(silent.ok() && own.ok());
-  table_ = {.job = random_job_name(), .key = {}, .places = {place_of(*own), place_of(*silent)}};
-  listeners_.push_back(*std::move(own));
+  places_.table = {
+      .job = random_job_name(), .key = {}, .places = {place_of(*own), place_of(*silent)}};
+  places_.listeners.push_back(*std::move(own));
   PeersOptions made = options(0);
   made.deadline = std::chrono::milliseconds(50);
   Peers peers(std::move(made));
@@ -174,7 +155,7 @@ TEST_F(StorePeers, SilenceIsPaidForOnce) {
 
 TEST_F(StorePeers, AStrangerWithoutTheKeyIsRefused) {
   make(2);
-  PeerTable wrong = table_;
+  PeerTable wrong = places_.table;
   wrong.key[0] ^= 1;
   auto listener = comm::listen_for_ranks({.only_this_host = true, .interface = {}});
   ASSERT_TRUE(listener.ok());
@@ -191,7 +172,7 @@ TEST_F(StorePeers, NoiseAndSilentStrangersDoNotStopAnyone) {
   make(2);
   std::vector<comm::OwnFile> strangers;
   for (int i = 0; i < 20; ++i) {
-    auto socket = comm::begin_connect("127.0.0.1", table_.places[1].port);
+    auto socket = comm::begin_connect("127.0.0.1", places_.table.places[1].port);
     ASSERT_TRUE(socket.ok());
     if (i % 2 == 0) {
       ASSERT_TRUE(comm::send_all(*socket, bytes_of(long_).first(100),

@@ -7,9 +7,8 @@
 #include <thread>
 
 #include "base/counter_random.h"
-#include "base/temporary_directory.h"
-#include "comm/single.h"
 #include "store/packer.h"
+#include "store/testing/store_case.h"
 
 namespace millrace::store {
 namespace {
@@ -29,28 +28,19 @@ std::string long_text() {
   return text;
 }
 
-class PackPiecesTest : public testing::Test {
+class PackPiecesTest : public StoreCase {
  protected:
   void SetUp() override {
-    auto made = TemporaryDirectory::create("/tmp", "mr-");
-    ASSERT_TRUE(made.ok());
-    directory_ = std::make_unique<TemporaryDirectory>(*std::move(made));
-    fs::create_directories(path("source"));
-    write("source/long", text_);
-    write("source/raw", "0123456789");
-    write("source/empty", "");
-    auto comm = comm::single();
+    StoreCase::SetUp();
+    put_file(path("source/long"), text_);
+    put_file(path("source/raw"), "0123456789");
+    put_file(path("source/empty"), "");
     PackOptions options{.source = path("source"), .directory = path("packs")};
     options.partition_count = 1;
-    const auto packed = pack_directory(options, *comm);
-    ASSERT_TRUE(packed.ok()) << packed.error().message();
+    pack_files(options);
   }
 
-  fs::path path(std::string_view name) const { return directory_->path() / name; }
-  void write(std::string_view name, std::string_view bytes) const {
-    std::ofstream(path(name), std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  }
+  fs::path path(std::string_view name) const { return top_ / name; }
   // Changes a byte in the middle of a member.
   void damage(const std::string& name) const {
     const auto reader = PackReader::open(path("packs"));
@@ -65,7 +55,6 @@ class PackPiecesTest : public testing::Test {
   }
 
   const std::string text_ = long_text();
-  std::unique_ptr<TemporaryDirectory> directory_;
 };
 
 TEST_F(PackPiecesTest, GivesAnyPieceOfRawAndCompressedFiles) {

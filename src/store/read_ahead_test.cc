@@ -3,13 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include "base/mounts.h"
-#include "base/temporary_directory.h"
-#include "comm/single.h"
 #include "store/packer.h"
+#include "store/testing/store_case.h"
 
 namespace millrace::store {
 namespace {
@@ -17,23 +15,17 @@ namespace {
 namespace fs = std::filesystem;
 
 // Two partitions: one of more than a piece, and another one.
-class ReadAheadTest : public testing::Test {
+class ReadAheadTest : public StoreCase {
  protected:
   void SetUp() override {
-    auto made = TemporaryDirectory::create();
-    ASSERT_TRUE(made.ok());
-    directory_ = std::make_unique<TemporaryDirectory>(*std::move(made));
-    const fs::path source = directory_->path() / "source";
-    fs::create_directories(source);
+    StoreCase::SetUp();
     for (const char* name : {"a", "b"}) {
-      std::ofstream(source / name) << std::string(5 << 20, name[0]);
+      put_file(top_ / "source" / name, std::string(5 << 20, name[0]));
     }
-    PackOptions options;
-    options.source = source;
-    options.directory = directory_->path() / "pack";
+    PackOptions options{.source = top_ / "source", .directory = top_ / "pack"};
     options.partition_count = 2;
     options.codec = CodecChoice::kNone;
-    ASSERT_TRUE(pack_directory(options, *comm::single()).ok());
+    pack_files(options);
     auto reader = PackReader::open(options.directory);
     ASSERT_TRUE(reader.ok());
     reader_ = std::make_unique<PackReader>(*std::move(reader));
@@ -60,7 +52,6 @@ class ReadAheadTest : public testing::Test {
     while (ahead.read_bytes() < bytes) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
-  std::unique_ptr<TemporaryDirectory> directory_;
   std::unique_ptr<PackReader> reader_;
 };
 
@@ -109,7 +100,7 @@ TEST_F(ReadAheadTest, MakesTheFilesOfThePartition) {
 }
 
 TEST_F(ReadAheadTest, IsNotNeededForAPackOnThisNode) {
-  const auto mount = mount_of(fs::canonical(directory_->path()));
+  const auto mount = mount_of(fs::canonical(top_));
   if (mount && is_shared(mount->file_system))
     GTEST_SKIP() << "temporary files are not on this node";
   const auto made = ReadAhead::start(*reader_, {.budget_bytes = uint64_t{1} << 30});

@@ -11,31 +11,25 @@
 #include <cstring>
 #include <thread>
 
-#include "base/temporary_directory.h"
+#include "store/testing/store_case.h"
 #include "wire/store_state.h"
 
 namespace millrace::store {
 namespace {
 
-constexpr std::chrono::seconds kReplyTime{60};
-
 // A service that answers when it is told to.
-class StoreServiceClient : public testing::Test {
+class StoreServiceClient : public StoreCase {
  protected:
   void SetUp() override {
-    auto made = TemporaryDirectory::create("/tmp", "mr-");  // short, for the socket's path
-    ASSERT_TRUE(made.ok());
-    directory_ = std::make_unique<TemporaryDirectory>(*std::move(made));
+    StoreCase::SetUp();
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    const std::string path = (node() / wire::kStoreSocketFile).string();
+    const std::string path = (top_ / wire::kStoreSocketFile).string();
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
     listener_ = File(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     ASSERT_EQ(bind(listener_.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     ASSERT_EQ(listen(listener_.fd(), 1), 0);
   }
-
-  std::filesystem::path node() const { return directory_->path(); }
 
   // Waits for a request.
   void receive() {
@@ -54,7 +48,6 @@ class StoreServiceClient : public testing::Test {
               static_cast<ssize_t>(sizeof(reply)));
   }
 
-  std::unique_ptr<TemporaryDirectory> directory_;
   File listener_;
   File connection_;
   wire::StoreRequest request_{};
@@ -73,10 +66,10 @@ TEST_F(StoreServiceClient, ASignalDoesNotEndTheWait) {
     }
     answer();
   });
-  auto client = ServiceClient::connect(node());
+  auto client = ServiceClient::connect(top_);
   ASSERT_TRUE(client.ok());
   EXPECT_TRUE(client->ask(7, 1).ok());
-  const auto reply = client->next(kReplyTime);
+  const auto reply = client->next(kTestPatience);
   EXPECT_TRUE(reply.ok()) << reply.error().message();
   service.join();
   sigaction(SIGUSR1, &before, nullptr);
@@ -86,7 +79,7 @@ TEST_F(StoreServiceClient, ASignalDoesNotEndTheWait) {
 TEST_F(StoreServiceClient, TheTimeInWhichTheProgramIsStoppedDoesNotCount) {
   const pid_t program = fork();
   if (program == 0) {
-    auto client = ServiceClient::connect(node());
+    auto client = ServiceClient::connect(top_);
     if (!client.ok() || !client->ask(7, 1).ok()) _exit(1);
     _exit(client->next(std::chrono::seconds(1)).ok() ? 0 : 2);
   }
@@ -104,7 +97,7 @@ TEST_F(StoreServiceClient, TheTimeInWhichTheProgramIsStoppedDoesNotCount) {
 }
 
 TEST_F(StoreServiceClient, ASilentServiceIsATimeout) {
-  auto client = ServiceClient::connect(node());
+  auto client = ServiceClient::connect(top_);
   ASSERT_TRUE(client.ok());
   ASSERT_TRUE(client->ask(7, 1).ok());
   const auto reply = client->next(std::chrono::milliseconds(1));

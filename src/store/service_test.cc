@@ -3,25 +3,15 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <fstream>
 #include <set>
 #include <thread>
 
-#include "base/counter_random.h"
 #include "base/memory.h"
-#include "base/temporary_directory.h"
-#include "comm/single.h"
-#include "store/packer.h"
-#include "store/service_client.h"
-#include "store/service_process.h"
+#include "store/testing/service_case.h"
 #include "store/warm.h"
 #include "wire/store_message.h"
 
@@ -32,131 +22,6 @@ namespace fs = std::filesystem;
 
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-constexpr std::chrono::seconds kPatience{60};
-
-std::string served_noise(size_t size) {
-  CounterRandom random(11, size);
-  std::string bytes(size, '\0');
-  for (size_t at = 0; at < size; at += 8) {
-    const uint64_t word = random.next();
-    std::memcpy(bytes.data() + at, &word, std::min<size_t>(8, size - at));
-  }
-  return bytes;
-}
-
-void write_at(const fs::path& path, std::string_view bytes) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary)
-      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-int64_t mtime_of(const fs::path& path) {
-  struct stat status{};
-  EXPECT_EQ(lstat(path.c_str(), &status), 0) << path;
-  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
-unsigned mode_of(const fs::path& path) {
-  struct stat status{};
-  EXPECT_EQ(lstat(path.c_str(), &status), 0) << path;
-  return status.st_mode & 07777;
-}
-
-// A pack of some files, and a place for nodes. The source is removed, unless a test needs it.
-class StoreService : public testing::Test {
- protected:
-  void SetUp() override {
-    auto made = TemporaryDirectory::create("/tmp", "mr-");  // short, for the socket's path
-    ASSERT_TRUE(made.ok());
-    directory_ = std::make_unique<TemporaryDirectory>(*std::move(made));
-    top_ = directory_->path();
-    source_ = top_ / "source";
-    local_ = top_ / "local";
-    fs::create_directories(local_);
-    write_at(source_ / "empty", "");
-    write_at(source_ / "text", std::string(50'000, 'x'));
-    write_at(source_ / "a/b/noise", served_noise(10'000));
-    write_at(source_ / "long", std::string((3 << 20) + 5, 'y'));
-    fs::create_directories(source_ / "shut");
-    write_at(source_ / "shut/inside", "inside");
-    fs::create_symlink("../text", source_ / "a/link");
-    fs::permissions(source_ / "text", fs::perms(0640));
-    fs::permissions(source_ / "shut", fs::perms(0555));
-  }
-  void TearDown() override {
-    std::error_code ignored;
-    fs::permissions(source_ / "shut", fs::perms(0755), ignored);
-  }
-
-  void pack() {
-    auto comm = comm::single();
-    PackOptions options{.source = source_, .directory = top_ / "packs"};
-    options.partition_count = 2;
-    const auto packed = pack_directory(options, *comm);
-    ASSERT_TRUE(packed.ok()) << packed.error().message();
-  }
-  void remove_source() {
-    fs::permissions(source_ / "shut", fs::perms(0755));
-    fs::remove_all(source_);
-  }
-
-  ServiceOptions options() {
-    ServiceOptions options;
-    options.packs = top_ / "packs";
-    options.root = "/data/set/";
-    options.local = local_;
-    options.capacity_bytes = 1 << 30;
-    options.thread_count = 4;
-    options.log = [this](const std::string& line) { lines_.push_back(line); };
-    return options;
-  }
-
-  std::unique_ptr<Service> started(ServiceOptions options) {
-    auto service = Service::start(std::move(options));
-    EXPECT_TRUE(service.ok()) << service.error().message();
-    return service.ok() ? *std::move(service) : nullptr;
-  }
-
-  // Asks for one file and returns the error of the reply, or -1 if there was none.
-  static int asked(const fs::path& node, uint64_t entry,
-                   wire::StoreRequestKind kind = wire::StoreRequestKind::kMaterialise) {
-    auto client = ServiceClient::connect(node);
-    if (!client.ok() || !client->ask(7, entry, kind).ok()) return -1;
-    const auto reply = client->next(kPatience);
-    return reply.ok() && reply->id == 7 ? reply->os_error : -1;
-  }
-  static int asked(const Service& service, const std::string& path,
-                   wire::StoreRequestKind kind = wire::StoreRequestKind::kMaterialise) {
-    const auto index = service.catalogue().find(path);
-    EXPECT_TRUE(index) << path;
-    return asked(service.node(), index.value_or(0), kind);
-  }
-
-  static std::string content(const fs::path& path) {
-    auto text = read_file(path);
-    return text.ok() ? *text : text.error().message();
-  }
-
-  // Changes a byte of a member in its partition.
-  void damage(const std::string& path) {
-    const auto reader = PackReader::open(top_ / "packs");
-    ASSERT_TRUE(reader.ok());
-    const auto index = reader->catalogue().find(path);
-    ASSERT_TRUE(index);
-    const auto entry = reader->catalogue().entry(*index);
-    std::fstream file(reader->partition_path(entry.partition),
-                      std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(static_cast<std::streamoff>(entry.offset_bytes));
-    file.put('\x55');
-  }
-
-  std::unique_ptr<TemporaryDirectory> directory_;
-  fs::path top_;
-  fs::path source_;
-  fs::path local_;
-  std::vector<std::string> lines_;  // of the log
-};
 
 TEST_F(StoreService, HasAllDirectoriesAndLinksFromTheStartButNoFiles) {
   pack();
@@ -170,7 +35,7 @@ TEST_F(StoreService, HasAllDirectoriesAndLinksFromTheStartButNoFiles) {
   EXPECT_FALSE(fs::exists(tree / "text"));
   EXPECT_EQ(mode_of(service->node()), 0700u);
   EXPECT_EQ(mode_of(service->node() / "socket"), 0600u);
-  EXPECT_EQ(content(service->node() / "catalogue"), content(top_ / "packs/catalogue"));
+  EXPECT_EQ(content_of(service->node() / "catalogue"), content_of(top_ / "packs/catalogue"));
 }
 
 TEST_F(StoreService, SaysWhoItIsAndWhatItServes) {
@@ -197,7 +62,7 @@ TEST_F(StoreService, RefusesADamagedState) {
   EXPECT_FALSE(read_node(node).ok());
   wire::StoreState state{};
   const auto is_accepted = [&](size_t size = sizeof(wire::StoreState)) {
-    write_at(node / "state", std::string_view(reinterpret_cast<char*>(&state), size));
+    put_file(node / "state", std::string_view(reinterpret_cast<char*>(&state), size));
     return read_node(node).ok();
   };
   EXPECT_FALSE(is_accepted());
@@ -223,7 +88,7 @@ TEST_F(StoreService, MakesFilesWithTheirBytesModesAndTimes) {
   for (const char* path : {"empty", "text", "a/b/noise", "long", "shut/inside"}) {
     EXPECT_EQ(asked(*service, path), 0) << path;
     const fs::path made = service->node() / "tree" / path;
-    EXPECT_EQ(content(made), content(source_ / path)) << path;
+    EXPECT_EQ(content_of(made), content_of(source_ / path)) << path;
     EXPECT_EQ(mode_of(made), mode_of(source_ / path)) << path;
     EXPECT_EQ(mtime_of(made), mtime_of(source_ / path)) << path;
     bytes += fs::file_size(made);
@@ -252,7 +117,7 @@ TEST_F(StoreService, MakesAFileOnceHoweverManyAskAtOnce) {
       }
       std::set<uint64_t> ids;
       for (int reply = 0; reply < 10; ++reply) {
-        const auto next = client->next(kPatience);
+        const auto next = client->next(kTestPatience);
         if (next.ok() && next->os_error == 0) ids.insert(next->id);
       }
       if (ids.size() == 10) ++good;
@@ -271,7 +136,7 @@ TEST_F(StoreService, MakesAFileAgainThatSomeoneRemoved) {
   const uint64_t used = service->used_bytes();
   fs::remove(service->node() / "tree/text");
   EXPECT_EQ(asked(*service, "text"), 0);
-  EXPECT_EQ(content(service->node() / "tree/text"), std::string(50'000, 'x'));
+  EXPECT_EQ(content_of(service->node() / "tree/text"), std::string(50'000, 'x'));
   EXPECT_EQ(service->used_bytes(), used);
 }
 
@@ -281,8 +146,8 @@ TEST_F(StoreService, RefusesWhatIsNotAFile) {
   ASSERT_TRUE(service);
   EXPECT_EQ(asked(*service, "a"), EINVAL);
   EXPECT_EQ(asked(*service, "a/link"), EINVAL);
-  EXPECT_EQ(asked(service->node(), service->catalogue().entry_count()), EINVAL);
-  EXPECT_EQ(asked(service->node(), UINT64_MAX), EINVAL);
+  EXPECT_EQ(ask_node(service->node(), service->catalogue().entry_count()), EINVAL);
+  EXPECT_EQ(ask_node(service->node(), UINT64_MAX), EINVAL);
 }
 
 TEST_F(StoreService, DropsClientsThatSpeakAnotherLanguage) {
@@ -335,11 +200,11 @@ TEST_F(StoreService, TakesADamagedMemberFromTheOriginIfItHasNotChanged) {
   const auto service = started(options());
   ASSERT_TRUE(service);
   EXPECT_EQ(asked(*service, "a/b/noise"), 0);
-  EXPECT_EQ(content(service->node() / "tree/a/b/noise"), served_noise(10'000));
+  EXPECT_EQ(content_of(service->node() / "tree/a/b/noise"), noise(11, 10'000));
   EXPECT_EQ(lines_.size(), 1u);  // but the damage is named
 
   damage("text");
-  write_at(source_ / "text", std::string(50'000, 'z'));
+  put_file(source_ / "text", std::string(50'000, 'z'));
   EXPECT_EQ(asked(*service, "text"), EIO);
   EXPECT_THAT(lines_.back(), HasSubstr("has changed since it was packed"));
 }
@@ -436,7 +301,7 @@ TEST_F(StoreService, PlacesRawAndCompressedFilesInTheArenaOnce) {
   for (int i = 0; i < 2; ++i) {
     for (const std::string path : {"a/b/noise", "text", "long"}) {
       EXPECT_EQ(asked(*service, path, wire::StoreRequestKind::kPlace), 0);
-      EXPECT_TRUE(placed(*service, path) == content(source_ / path)) << path;
+      EXPECT_TRUE(placed(*service, path) == content_of(source_ / path)) << path;
       EXPECT_FALSE(fs::exists(service->node() / "tree" / path));
     }
   }
@@ -511,143 +376,6 @@ TEST_F(StoreService, RefusesPathsThatCannotWork) {
   wrong = options();
   wrong.packs = top_ / "nothing";
   EXPECT_FALSE(Service::start(wrong).ok());
-}
-
-// ---- processes ----------------------------------------------------------------------------------
-
-// Waits until a child of ours has ended.
-int end_of(pid_t pid) {
-  int status = -1;
-  EXPECT_EQ(waitpid(pid, &status, 0), pid);
-  return status;
-}
-
-class StoreServiceProcess : public StoreService {
- protected:
-  StartedService start(File watched = File()) {
-    ServiceProcessOptions process;
-    process.service = options();
-    process.watched = std::move(watched);
-    process.is_background = true;
-    auto service = start_service_process(std::move(process));
-    EXPECT_TRUE(service.ok()) << service.error().message();
-    return service.ok() ? *std::move(service) : StartedService{};
-  }
-};
-
-TEST_F(StoreServiceProcess, EndsAtSigtermAndLeavesNothing) {
-  pack();
-  const StartedService service = start();
-  const auto node = read_node(service.node);
-  ASSERT_TRUE(node.ok());
-  EXPECT_EQ(node->state.service_pid, static_cast<uint32_t>(service.pid));
-  EXPECT_EQ(asked(service.node, 0), EINVAL);
-  ASSERT_TRUE(end_node(*node, kPatience, {}).ok());
-  EXPECT_EQ(end_of(service.pid), 0);
-  EXPECT_FALSE(fs::exists(service.node));
-}
-
-TEST_F(StoreServiceProcess, EndsWithTheProcessThatItWatches) {
-  pack();
-  const pid_t launcher = fork();
-  if (launcher == 0) {
-    for (;;) pause();
-  }
-  const StartedService service = start(watch_process(launcher));
-  EXPECT_TRUE(fs::exists(service.node / "state"));
-  kill(launcher, SIGKILL);
-  end_of(launcher);
-  EXPECT_EQ(end_of(service.pid), 0);
-  EXPECT_FALSE(fs::exists(service.node));
-}
-
-TEST_F(StoreServiceProcess, IsSeenAsDeadWhenKilledAndTheNextRemovesItsFolder) {
-  pack();
-  const StartedService killed = start();
-  const auto client = ServiceClient::connect(killed.node);
-  ASSERT_TRUE(client.ok());
-  kill(killed.pid, SIGKILL);
-  end_of(killed.pid);
-  EXPECT_FALSE(client->next(kPatience).ok());  // told at once, not after the deadline
-  EXPECT_FALSE(ServiceClient::connect(killed.node).ok());
-  const auto node = read_node(killed.node);
-  ASSERT_TRUE(node.ok());
-  EXPECT_FALSE(node->is_running);
-  EXPECT_THAT(find_nodes(local_), IsEmpty());
-
-  const StartedService next = start();
-  EXPECT_FALSE(fs::exists(killed.node));
-  const auto running = find_nodes(local_);
-  ASSERT_EQ(running.size(), 1u);
-  EXPECT_EQ(running[0].path, next.node);
-  EXPECT_TRUE(end_node(running[0], kPatience, {}).ok());
-  end_of(next.pid);
-}
-
-TEST_F(StoreServiceProcess, NeverPublishesAFileInPartWhenKilledInTheMiddle) {
-  for (int i = 0; i < 40; ++i) {
-    write_at(source_ / "many" / std::to_string(i), std::string((1 << 20) + i, 'm'));
-  }
-  pack();
-  for (int kill_after = 0; kill_after < 30; kill_after += 10) {
-    const StartedService service = start();
-    const auto catalogue = Catalogue::open(service.node / "catalogue");
-    const auto client = ServiceClient::connect(service.node);
-    ASSERT_TRUE(catalogue.ok() && client.ok());
-    for (uint32_t i = 0; i < catalogue->entry_count(); ++i) ASSERT_TRUE(client->ask(i, i).ok());
-    for (int i = 0; i <= kill_after; ++i) ASSERT_TRUE(client->next(kPatience).ok());
-    kill(service.pid, SIGKILL);
-    end_of(service.pid);
-    for (uint32_t i = 0; i < catalogue->entry_count(); ++i) {
-      if (catalogue->entry(i).kind != wire::EntryKind::kFile) continue;
-      const fs::path made = service.node / "tree" / catalogue->path(i);
-      if (!fs::exists(made)) continue;
-      EXPECT_EQ(content(made), content(source_ / catalogue->path(i)));
-      EXPECT_EQ(mtime_of(made), catalogue->entry(i).mtime_ns);
-    }
-  }
-  EXPECT_EQ(remove_stale_nodes(local_, {}), 1u);  // each start has removed the one before
-}
-
-TEST_F(StoreServiceProcess, LeavesFoldersAloneThatAreNotNodes) {
-  pack();
-  fs::create_directories(nodes_directory(local_) / "notes");
-  fs::create_directories(nodes_directory(local_) / "0123456789abcdef");  // killed very early
-  const StartedService service = start();
-  EXPECT_TRUE(fs::exists(nodes_directory(local_) / "notes"));
-  EXPECT_FALSE(fs::exists(nodes_directory(local_) / "0123456789abcdef"));
-  kill(service.pid, SIGTERM);
-  end_of(service.pid);
-}
-
-TEST_F(StoreServiceProcess, TellsWhyItCannotStart) {
-  ServiceProcessOptions process;
-  process.service = options();  // nothing is packed
-  const auto service = start_service_process(std::move(process));
-  ASSERT_FALSE(service.ok());
-  EXPECT_THAT(service.error().message(), HasSubstr("no such pack"));
-}
-
-// The folder is private; here it is opened, so that the socket itself must refuse.
-TEST_F(StoreServiceProcess, RefusesOtherUsers) {
-  if (geteuid() != 0) GTEST_SKIP() << "needs root";
-  pack();
-  const auto service = started(options());
-  ASSERT_TRUE(service);
-  for (fs::path at = service->node(); at != "/tmp"; at = at.parent_path()) {
-    fs::permissions(at, fs::perms(0755));
-  }
-  fs::permissions(service->node() / "socket", fs::perms(0666));
-  const pid_t stranger = fork();
-  if (stranger == 0) {
-    if (setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
-    auto client = ServiceClient::connect(service->node());
-    if (!client.ok()) _exit(2);
-    static_cast<void>(client->ask(1, 1).ok());
-    _exit(client->next(kPatience).ok() ? 3 : 0);
-  }
-  EXPECT_EQ(end_of(stranger), 0);
-  EXPECT_EQ(asked(*service, "text"), 0);
 }
 
 }  // namespace

@@ -7,11 +7,9 @@
 #include <fstream>
 #include <thread>
 
-#include "base/counter_random.h"
-#include "base/temporary_directory.h"
-#include "comm/single.h"
 #include "store/packer.h"
 #include "store/service.h"
+#include "store/testing/store_case.h"
 
 namespace millrace::store {
 namespace {
@@ -21,41 +19,21 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string engine_noise(size_t size) {
-  CounterRandom random(23, size);
-  std::string bytes(size, '\0');
-  for (size_t at = 0; at < size; at += 8) {
-    const uint64_t word = random.next();
-    std::memcpy(bytes.data() + at, &word, std::min<size_t>(8, size - at));
-  }
-  return bytes;
-}
-
-void put_file(const fs::path& path, std::string_view bytes) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary)
-      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
 // A service with raw and compressed members, in two partitions.
-class StoreEngineTest : public testing::Test {
+class StoreEngineTest : public StoreCase {
  protected:
   void SetUp() override {
-    auto made = TemporaryDirectory::create("/tmp", "mr-");  // short, for the socket's path
-    ASSERT_TRUE(made.ok());
-    directory_ = std::make_unique<TemporaryDirectory>(*std::move(made));
-    top_ = directory_->path();
-    put_file(source() / "train/noise", engine_noise(10'000));
+    StoreCase::SetUp();
+    put_file(source() / "train/noise", noise(23, 10'000));
     put_file(source() / "train/text", std::string(50'000, 'x'));
     put_file(source() / "val/empty", "");
     put_file(source() / "val/long", std::string((3 << 20) + 5, 'y'));
     fs::create_symlink("../train/noise", source() / "val/link");
     fs::create_symlink("train", source() / "same");
     fs::create_symlink("/nowhere", source() / "val/away");
-    auto comm = comm::single();
     PackOptions options{.source = source(), .directory = packs()};
     options.partition_count = 2;
-    ASSERT_TRUE(pack_directory(options, *comm).ok());
+    pack_files(options);
     fs::create_directories(top_ / "local");
   }
 
@@ -89,8 +67,6 @@ class StoreEngineTest : public testing::Test {
   }
   std::string plain(const std::string& path) { return *read_file(source() / path); }
 
-  std::unique_ptr<TemporaryDirectory> directory_;
-  fs::path top_;
   std::unique_ptr<Service> service_;
   std::shared_ptr<NodeFiles> files_;
   std::shared_ptr<io::Engine> engine_;

@@ -8,11 +8,11 @@
 
 #include <cerrno>
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include "base/temporary_directory.h"
 #include "store/durable_copy.h"
+#include "store/testing/store_case.h"
 #include "store/tree.h"
 #include "wire/store_state.h"
 
@@ -25,16 +25,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
-
-void put_text(const fs::path& path, std::string_view text) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-std::string text_of(const fs::path& path) {
-  const auto text = read_file(path);
-  return text.ok() ? *text : "";
-}
 
 std::vector<std::string> names_in(const fs::path& directory) {
   std::vector<std::string> names;
@@ -70,15 +60,13 @@ TEST(WrittenLog, LinesThatAreNoneAreRefused) {
   }
 }
 
-class WrittenFiles : public testing::Test {
+class WrittenFiles : public StoreCase {
  protected:
   void SetUp() override {
-    auto made = TemporaryDirectory::create();
-    ASSERT_TRUE(made.ok());
-    directory_ = std::make_unique<TemporaryDirectory>(*std::move(made));
-    node_ = directory_->path() / "node";
+    StoreCase::SetUp();
+    node_ = top_ / "node";
     tree_ = node_ / wire::kStoreTreeDirectory;
-    save_ = directory_->path() / "save";
+    save_ = top_ / "save";
     fs::create_directories(tree_ / "train");
     fs::create_directories(node_ / wire::kStoreMakingDirectory);
     fs::create_directories(save_);
@@ -89,7 +77,7 @@ class WrittenFiles : public testing::Test {
     const std::vector<PartitionInfo> partitions = {{.name = "part-00000.pack", .file_bytes = 4096}};
     const std::string bytes =
         encode_catalogue({.tree = *tree, .partitions = partitions, .origin = ""});
-    put_text(node_ / wire::kStoreCatalogueFile, bytes);
+    put_file(node_ / wire::kStoreCatalogueFile, bytes);
     auto catalogue = Catalogue::of_bytes(bytes);
     ASSERT_TRUE(catalogue.ok());
     catalogue_ = std::make_unique<Catalogue>(*std::move(catalogue));
@@ -124,7 +112,6 @@ class WrittenFiles : public testing::Test {
     return false;
   }
 
-  std::unique_ptr<TemporaryDirectory> directory_;
   fs::path node_;
   fs::path tree_;
   fs::path save_;
@@ -136,16 +123,16 @@ class WrittenFiles : public testing::Test {
 
 TEST_F(WrittenFiles, AreSavedWhenTheyAreClosed) {
   start(save_);
-  put_text(tree_ / "train/new", "bytes");
-  put_text(tree_ / "train/0", "a file of the pack");
+  put_file(tree_ / "train/new", "bytes");
+  put_file(tree_ / "train/0", "a file of the pack");
   EXPECT_TRUE(waits_until([&] { return states()["train/new"] == "DURABLE"; }));
-  EXPECT_EQ(text_of(save_ / "train/new"), "bytes");
+  EXPECT_EQ(content_of(save_ / "train/new"), "bytes");
   EXPECT_THAT(names_in(save_), ElementsAre("train", "train/new"));
 }
 
 TEST_F(WrittenFiles, KeepModeTimeAndLinks) {
   start(save_);
-  put_text(tree_ / "d/e/file", "x");
+  put_file(tree_ / "d/e/file", "x");
   fs::permissions(tree_ / "d/e/file", fs::perms(0640));
   fs::create_symlink("e/file", tree_ / "d/link");
   EXPECT_EQ(written_->flush(), 0);
@@ -161,7 +148,7 @@ TEST_F(WrittenFiles, KeepModeTimeAndLinks) {
 TEST_F(WrittenFiles, AFlushWaitsForAFileThatChangesAgainMeanwhile) {
   start(save_);
   for (int i = 0; i < 100; ++i)
-    put_text(tree_ / fmt::format("d/{:02}", i), std::string(10'000, 'x'));
+    put_file(tree_ / fmt::format("d/{:02}", i), std::string(10'000, 'x'));
   std::thread other([&] {
     for (const auto mode : {0600, 0640, 0600, 0640}) {
       fs::permissions(tree_ / "d/99", fs::perms(mode));
@@ -175,10 +162,10 @@ TEST_F(WrittenFiles, AFlushWaitsForAFileThatChangesAgainMeanwhile) {
 
 TEST_F(WrittenFiles, RenamesAndRemovalsAreRepeatedWhereFilesAreSaved) {
   start(save_);
-  put_text(tree_ / "d.tmp/a", "a");
-  put_text(tree_ / "b", "b");
+  put_file(tree_ / "d.tmp/a", "a");
+  put_file(tree_ / "b", "b");
   ASSERT_EQ(written_->flush(), 0);
-  put_text(tree_ / "d.tmp/c", "c");
+  put_file(tree_ / "d.tmp/c", "c");
   fs::rename(tree_ / "d.tmp", tree_ / "d");
   fs::rename(tree_ / "b", tree_ / "train/b");
   ASSERT_EQ(written_->flush(), 0);
@@ -194,8 +181,8 @@ TEST_F(WrittenFiles, RenamesAndRemovalsAreRepeatedWhereFilesAreSaved) {
 
 TEST_F(WrittenFiles, WhatOthersSavedIsNotRemoved) {
   start(save_);
-  put_text(save_ / "d/theirs", "theirs");
-  put_text(tree_ / "d/ours", "ours");
+  put_file(save_ / "d/theirs", "theirs");
+  put_file(tree_ / "d/ours", "ours");
   ASSERT_EQ(written_->flush(), 0);
   fs::remove_all(tree_ / "d");
   ASSERT_EQ(written_->flush(), 0);
@@ -204,21 +191,21 @@ TEST_F(WrittenFiles, WhatOthersSavedIsNotRemoved) {
 
 TEST_F(WrittenFiles, AFileThatChangesIsLocalAgain) {
   start(save_);
-  put_text(tree_ / "a", "one");
+  put_file(tree_ / "a", "one");
   ASSERT_EQ(written_->flush(), 0);
   const File open = *File::open(tree_ / "a", O_WRONLY);
   ASSERT_TRUE(open.write_at(0, std::as_bytes(std::span("two!", 4))).ok());
   EXPECT_EQ(states()["a"], "LOCAL");
-  EXPECT_EQ(text_of(save_ / "a"), "one");
+  EXPECT_EQ(content_of(save_ / "a"), "one");
   ASSERT_EQ(written_->flush(), 0);  // also what is open
-  EXPECT_EQ(text_of(save_ / "a"), "two!");
+  EXPECT_EQ(content_of(save_ / "a"), "two!");
 }
 
 TEST_F(WrittenFiles, OneThatCannotBeSavedDoesNotStopTheOthers) {
   start(save_);
   fs::create_directories(save_ / "taken" / "not empty");
-  put_text(tree_ / "taken", "a file here, a directory there");
-  put_text(tree_ / "other", "x");
+  put_file(tree_ / "taken", "a file here, a directory there");
+  put_file(tree_ / "other", "x");
   EXPECT_EQ(written_->flush(), EIO);
   EXPECT_EQ(states()["other"], "DURABLE");
   EXPECT_NE(states()["taken"], "DURABLE");
@@ -228,33 +215,33 @@ TEST_F(WrittenFiles, OneThatCannotBeSavedDoesNotStopTheOthers) {
 
 TEST_F(WrittenFiles, WithoutAPlaceToSaveTheyStayLocal) {
   start("");
-  put_text(tree_ / "a", "one");
+  put_file(tree_ / "a", "one");
   EXPECT_EQ(written_->flush(), EOPNOTSUPP);
   EXPECT_THAT(states(), UnorderedElementsAre(testing::Pair("a", "LOCAL")));
 }
 
 TEST_F(WrittenFiles, WhatIsNotDurableIsRescued) {
   start(save_);
-  put_text(tree_ / "a", "one");
+  put_file(tree_ / "a", "one");
   ASSERT_EQ(written_->flush(), 0);
   written_.reset();
-  put_text(tree_ / "d/b", "two");
-  const fs::path rescued = directory_->path() / "rescued";
+  put_file(tree_ / "d/b", "two");
+  const fs::path rescued = top_ / "rescued";
   const auto files = rescue_written(node_, rescued);
   ASSERT_TRUE(files.ok()) << files.error().message();
   ASSERT_EQ(files->size(), 1u);
   EXPECT_THAT(describe_written(*files), ElementsAre("d/b, 3 B"));
-  EXPECT_EQ(text_of(rescued / "d/b"), "two");
+  EXPECT_EQ(content_of(rescued / "d/b"), "two");
   EXPECT_FALSE(fs::exists(rescued / "a"));
 }
 
 TEST_F(WrittenFiles, FilesOfOtherNodesAreNotSavedAgain) {
   start(save_);
-  put_text(save_ / "d/theirs", "theirs");
+  put_file(save_ / "d/theirs", "theirs");
   fs::create_directories(tree_ / "d");
   fs::create_symlink("/." + (save_ / "d/theirs").string(), tree_ / "d/theirs");
   fs::create_symlink("/dev/null/millrace-store/2/7/1000/644/-5", tree_ / "d/there");
-  EXPECT_EQ(text_of(tree_ / "d/theirs"), "theirs");
+  EXPECT_EQ(content_of(tree_ / "d/theirs"), "theirs");
   EXPECT_THAT(states(), IsEmpty());
   EXPECT_EQ(written_->flush(), 0);
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(save_ / "d/theirs")));
@@ -277,7 +264,7 @@ TEST(DurableCopy, LeavesNothingUnlessItIsCommitted) {
   auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
   const fs::path source = directory->path() / "source";
-  put_text(source, std::string((9 << 20) + 1, 'x'));
+  put_file(source, std::string((9 << 20) + 1, 'x'));
   struct stat status{};
   ASSERT_EQ(::stat(source.c_str(), &status), 0);
   const fs::path target = directory->path() / "to" / "copy";
@@ -293,14 +280,14 @@ TEST(DurableCopy, LeavesNothingUnlessItIsCommitted) {
   ASSERT_TRUE(copy.ok());
   ASSERT_TRUE(copy->commit().ok());
   EXPECT_THAT(names_in(target.parent_path()), ElementsAre("copy"));
-  EXPECT_EQ(text_of(target), text_of(source));
+  EXPECT_EQ(content_of(target), content_of(source));
 }
 
 TEST(DurableCopy, ASourceThatIsShorterThanItWasIsAnError) {
   auto directory = TemporaryDirectory::create();
   ASSERT_TRUE(directory.ok());
   const fs::path source = directory->path() / "source";
-  put_text(source, "12345");
+  put_file(source, "12345");
   struct stat status{};
   ASSERT_EQ(::stat(source.c_str(), &status), 0);
   status.st_size = 6;
