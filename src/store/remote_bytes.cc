@@ -42,6 +42,9 @@ struct FetchedCopy {
     ByteReader reader(answer);
     ASSIGN_OR_RETURN(const auto piece, reader.read<PeerNamePiece>());
     ASSIGN_OR_RETURN(const ByteView bytes, reader.take(reader.remaining()));
+    if (piece.size_bytes > INT64_MAX) {
+      return fail(Errc::kCorrupt, "it says that the file has {} bytes", piece.size_bytes);
+    }
     latest = piece;
     if (!first) first = piece;
     const bool is_same = version_of(piece) == version_of(*first) && piece.size_bytes == size_bytes;
@@ -183,6 +186,7 @@ int RemoteNames::fetch_first(uint64_t id) {
 // False if the name has changed.
 bool RemoteNames::find_to_fetch(uint64_t id, std::string& path, Name& name) {
   const std::lock_guard lock(mutex_);
+  remove_retired();  // what it needs may be free by now
   const auto known = paths_.find(id);
   if (known == paths_.end()) return false;
   path = known->second;

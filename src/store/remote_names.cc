@@ -23,8 +23,6 @@ namespace fs = std::filesystem;
 
 using wire::PeerNameChange;
 
-constexpr std::chrono::seconds kRetiredPatience{60};
-
 bool has_same_bytes(const FileVersion& a, const FileVersion& b) {
   return a.size_bytes == b.size_bytes && a.mtime_ns == b.mtime_ns;
 }
@@ -56,13 +54,15 @@ void RemoteNames::report(const std::string& line) const {
 
 Status RemoteNames::note(Rank from, const NameNews& news) {
   const bool is_moved = news.change == PeerNameChange::kMoved;
-  for (const std::string& path : {news.path, is_moved ? news.to : std::string()}) {
+  const std::string paths[] = {news.path, is_moved ? news.to : std::string()};
+  for (const std::string& path : paths) {
     if (!is_safe_path(path) || (!path.empty() && catalogue_.find(path))) {
       return fail(Errc::kInvalidArgument, "'{}' is not a name that a program can create",
                   printable(path));
     }
   }
   const std::lock_guard lock(mutex_);
+  for (const std::string& path : paths) RETURN_IF_ERROR(check_parents(path));
   remove_retired();
   changed_.notify_all();
   switch (news.change) {
@@ -75,6 +75,26 @@ Status RemoteNames::note(Rank from, const NameNews& news) {
       return {};
     case PeerNameChange::kMoved:
       return note_moved(news);
+  }
+  return {};
+}
+
+// What is above a name is a directory, or does not exist. A program of this node may have made a
+// symbolic link that leads out of the tree, while one of another node made a directory: nothing may
+// change behind the link.
+Status RemoteNames::check_parents(const std::string& path) const {
+  for (size_t slash = path.find('/'); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    const std::string parent = path.substr(0, slash);
+    const auto entry = catalogue_.find(parent);
+    struct stat status{};
+    const bool is_other =
+        (entry && catalogue_.entry(*entry).kind != wire::EntryKind::kDirectory) ||
+        (::lstat(in_tree(parent).c_str(), &status) == 0 && !S_ISDIR(status.st_mode));
+    if (is_other) {
+      return fail(Errc::kInvalidArgument, "{}: {} is not a directory on this node", printable(path),
+                  printable(parent));
+    }
   }
   return {};
 }
@@ -485,7 +505,8 @@ void RemoteNames::retire(const Name& name) {
 }
 
 void RemoteNames::remove_retired() {
-  while (!retired_.empty() && monotonic_now() - retired_.front().since > kRetiredPatience) {
+  while (!retired_.empty() &&
+         monotonic_now() - retired_.front().since > options_.retired_patience) {
     ::unlink(retired_.front().file.c_str());
     options_.release(retired_.front().bytes);
     retired_.pop_front();

@@ -61,6 +61,8 @@ struct RemoteNamesOptions {
   std::function<bool(uint64_t bytes)> reserve;  // takes them from the node's capacity
   std::function<void(uint64_t bytes)> release;
   std::function<void(const std::string& line)> log;  // called by any thread
+  // How long a copy stays after its name is gone: a client may be about to open it.
+  std::chrono::nanoseconds retired_patience = std::chrono::seconds(60);
 };
 
 // How a fetch ended: an errno value, 0 for success. ESTALE: the name has changed; EIO: the bytes
@@ -126,6 +128,7 @@ class RemoteNames {
   std::filesystem::path in_fetched(uint64_t id) const;
   static std::string shown_link(const std::filesystem::path& real);
   static uint64_t copy_bytes(uint64_t file_bytes);  // what a copy takes from the capacity
+  Status check_parents(const std::string& path) const;
   Status note_put(Rank from, const NameNews& news);
   Status note_saved(Rank from, const NameNews& news);
   Status note_directory(const NameNews& news);
