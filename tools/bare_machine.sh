@@ -125,5 +125,16 @@ git clone -q --no-hardlinks . "$work/upper/root/millrace"
 export tree archives cache work root
 unshare --mount --propagation private --pid --fork --kill-child "$0" --inside "$*" <&0 &
 machine=$!
-trap 'kill "$machine"; wait "$machine"' INT TERM  # otherwise it would keep running
+# unshare ignores both signals, and so does the first process of the machine. When the latter is killed, the kernel
+# ends all others before unshare sees it, so nothing writes any more when finish() removes the files.
+stop() {
+  trap '' INT TERM
+  local first
+  first=$(cat "/proc/$machine/task/$machine/children" 2>/dev/null) || true
+  kill -KILL ${first:-"$machine"} 2>/dev/null || true
+  wait "$machine" || true
+  exit $((128 + $1))
+}
+trap 'stop 2' INT
+trap 'stop 15' TERM
 wait "$machine"
