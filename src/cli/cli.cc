@@ -51,10 +51,12 @@ int run_command(const Command& command, const std::vector<std::string>& words, O
     output.print(command_help(command, output.terminal()));
     return kExitSuccess;
   }
+  const std::string help = fmt::format("millrace {} --help", command.name);
   const auto arguments = ArgumentParser(command).parse(words);
-  if (!arguments.ok()) {
-    return wrong_usage(arguments.error().message(),
-                       fmt::format("millrace {} --help", command.name));
+  if (!arguments.ok()) return wrong_usage(arguments.error().message(), help);
+  if (command.check != nullptr) {
+    const Status checked = command.check(*arguments);
+    if (!checked.ok()) return wrong_usage(checked.error().message(), help);
   }
   const auto exit_code = command.run(*arguments, output);
   if (exit_code.ok()) return *exit_code;

@@ -81,6 +81,8 @@ struct Command {
   bool program_is_optional = false;  // only some of its actions run one
   std::vector<Example> examples = {};
   bool hidden = false;  // not listed: only for our own build
+  // Checks what depends on several arguments, before the verb runs: an error is wrong usage.
+  Status (*check)(const Arguments& arguments) = nullptr;
   Result<int> (*run)(const Arguments& arguments, Output& output) = nullptr;
 };
 

@@ -39,13 +39,6 @@ std::vector<std::string> paths_of(const Arguments& arguments) {
   return {all.begin() + 1, all.end()};
 }
 
-Result<std::string> output_of(const Arguments& arguments) {
-  if (const auto output = arguments.value("output")) return *output;
-  return fail(Errc::kInvalidArgument,
-              "-o DIR is missing: where to write; see `millrace store "
-              "--help`");
-}
-
 store::CodecChoice codec_of(const Arguments& arguments) {
   const std::string name = arguments.value("codec").value_or("auto");
   if (name == "zstd") return store::CodecChoice::kZstd;
@@ -136,7 +129,7 @@ Result<int> pack_tars(const Arguments& arguments, const std::vector<std::string>
 
 Result<int> run_pack_action(const Arguments& arguments, Output& output) {
   const std::vector<std::string> sources = paths_of(arguments);
-  ASSIGN_OR_RETURN(const std::string directory, output_of(arguments));
+  const std::string directory = arguments.value("output").value_or("");
   if (are_all(sources, ".tar")) return pack_tars(arguments, sources, directory, output);
   if (are_all(sources, ".pack")) {
     RETURN_IF_ERROR(store::rebuild_catalogue({sources.begin(), sources.end()}, directory));
@@ -235,9 +228,6 @@ Result<PackReader> pack_of(const Arguments& arguments) {
 }
 
 Result<int> run_list_action(const Arguments& arguments, Output& output) {
-  if (arguments.positionals().size() > 2) {
-    return fail(Errc::kInvalidArgument, "list takes one pack");
-  }
   ASSIGN_OR_RETURN(const PackReader reader, pack_of(arguments));
   const Catalogue& catalogue = reader.catalogue();
   if (arguments.has("json")) {
@@ -306,14 +296,11 @@ Result<int> verify_with(const Arguments& arguments, Output& output, comm::Comm& 
 }
 
 Result<int> run_verify_action(const Arguments& arguments, Output& output) {
-  if (arguments.positionals().size() > 2) {
-    return fail(Errc::kInvalidArgument, "verify takes one pack");
-  }
   return with_ranks([&](comm::Comm& comm) { return verify_with(arguments, output, comm); });
 }
 
 Result<int> extract_with(const Arguments& arguments, Output& output, comm::Comm& comm) {
-  ASSIGN_OR_RETURN(const std::string directory, output_of(arguments));
+  const std::string directory = arguments.value("output").value_or("");
   ASSIGN_OR_RETURN(const PackReader reader, pack_of(arguments));
   const std::vector<std::string>& words = arguments.positionals();
   store::ExtractOptions options{.directory = directory,
@@ -337,39 +324,83 @@ Result<int> run_extract_action(const Arguments& arguments, Output& output) {
   return with_ranks([&](comm::Comm& comm) { return extract_with(arguments, output, comm); });
 }
 
+constexpr size_t kAnyCount = SIZE_MAX;
+
+// What an action needs, besides what the parser checks.
 struct Action {
   std::string_view name;
-  bool takes_paths;
+  size_t paths_min;
+  size_t paths_max;
+  std::string_view paths;  // what they are
+  std::vector<std::string_view> options;
   Result<int> (*run)(const Arguments& arguments, Output& output);
 };
 
-constexpr Action kActions[] = {
-    {"pack", true, run_pack_action},      {"list", true, run_list_action},
-    {"verify", true, run_verify_action},  {"extract", true, run_extract_action},
-    {"run", false, run_run_action},       {"up", false, run_up_action},
-    {"status", false, run_status_action}, {"warm", false, run_warm_action},
-    {"flush", false, run_flush_action},   {"down", false, run_down_action},
-    {"mount", false, run_mount_action},   {"unmount", false, run_unmount_action},
-};
+const std::vector<Action>& actions() {
+  constexpr std::string_view kPack = "the directory of a pack";
+  static const std::vector<Action> all = {
+      {"pack", 1, kAnyCount, "a directory, or .tar files", {"output"}, run_pack_action},
+      {"list", 1, 1, kPack, {}, run_list_action},
+      {"verify", 1, 1, kPack, {}, run_verify_action},
+      {"extract", 1, kAnyCount, kPack, {"output"}, run_extract_action},
+      {"run", 0, 0, "", {"packs", "at"}, run_run_action},
+      {"up", 0, 0, "", {"packs", "at"}, run_up_action},
+      {"status", 0, 0, "", {}, run_status_action},
+      {"warm", 0, kAnyCount, "", {}, run_warm_action},
+      {"flush", 0, 0, "", {}, run_flush_action},
+      {"down", 0, 0, "", {}, run_down_action},
+      {"mount", 1, 1, "where to mount", {}, run_mount_action},
+      {"unmount", 1, 1, "where a pack is mounted", {}, run_unmount_action},
+  };
+  return all;
+}
+
+const Action& action_of(const Arguments& arguments) {
+  const std::string& name = arguments.positionals().front();
+  return *std::find_if(actions().begin(), actions().end(),
+                       [&](const Action& each) { return each.name == name; });
+}
+
+std::string_view missing_option(std::string_view name) {
+  if (name == "output") return "-o DIR is missing: where to write";
+  if (name == "packs") return "--packs is missing: the directory of the pack";
+  return "--at is missing: the path under which programs see the files";
+}
 
 std::vector<std::string> action_names() {
   std::vector<std::string> names;
-  for (const Action& action : kActions) names.emplace_back(action.name);
+  for (const Action& action : actions()) names.emplace_back(action.name);
   return names;
 }
 
-Result<int> run_store(const Arguments& arguments, Output& output) {
-  const std::string& name = arguments.positionals().front();
-  const Action& action = *std::find_if(std::begin(kActions), std::end(kActions),
-                                       [&](const Action& each) { return each.name == name; });
-  if (action.takes_paths && arguments.positionals().size() == 1) {
-    return fail(Errc::kInvalidArgument, "PATH is missing: {}; see `millrace store --help`",
-                name == "pack" ? "a directory, or .tar files" : "the directory of a pack");
+Status check_store(const Arguments& arguments) {
+  const Action& action = action_of(arguments);
+  const std::vector<std::string>& words = arguments.positionals();
+  const size_t paths_max = arguments.has("order") ? 0 : action.paths_max;
+  if (words.size() <= action.paths_min) {
+    return fail(Errc::kInvalidArgument, "PATH is missing: {}", action.paths);
   }
-  if (name != "run" && !arguments.program().empty()) {
+  if (words.size() - 1 > paths_max) {
+    return fail(Errc::kInvalidArgument, "{} takes no '{}'", action.name,
+                printable(words[paths_max + 1]));
+  }
+  if (action.name != "run" && !arguments.program().empty()) {
     return fail(Errc::kInvalidArgument, "only `run` takes a command after --");
   }
-  return action.run(arguments, output);
+  if (action.name == "run" && arguments.program().empty()) {
+    return fail(Errc::kInvalidArgument, "the program to run is missing; put it after --");
+  }
+  for (const std::string_view option : action.options) {
+    if (!arguments.has(option)) return fail(Errc::kInvalidArgument, "{}", missing_option(option));
+  }
+  if (arguments.has("hosts") && arguments.has("hostfile")) {
+    return fail(Errc::kInvalidArgument, "--hosts and --hostfile are alternatives; give one");
+  }
+  return {};
+}
+
+Result<int> run_store(const Arguments& arguments, Output& output) {
+  return action_of(arguments).run(arguments, output);
 }
 
 std::vector<Option> store_options() {
@@ -465,6 +496,7 @@ Command store_command() {
            {"millrace store warm --order epochs.txt &",
             "what train.py will read, for a small disk"},
            {"millrace store flush --wait", "return when all checkpoints are durable"}},
+      .check = check_store,
       .run = run_store,
   };
 }

@@ -12,15 +12,6 @@
 namespace millrace::cli {
 namespace {
 
-namespace fs = std::filesystem;
-
-Result<fs::path> mount_point(const Arguments& arguments) {
-  const std::vector<std::string>& words = arguments.positionals();
-  if (words.size() == 2) return fs::path(words[1]);
-  return fail(Errc::kInvalidArgument, "{} takes one directory: {}", words[0],
-              words[0] == "mount" ? "where to mount" : "where a pack is mounted");
-}
-
 // Lines go to standard error. A mount in the background does not keep a pipe: whoever reads from it
 // would wait for the mount to end.
 File log_file(bool is_background) {
@@ -36,7 +27,7 @@ File log_file(bool is_background) {
 
 Result<int> run_mount_action(const Arguments& arguments, Output&) {
   store::MountOptions options;
-  ASSIGN_OR_RETURN(options.directory, mount_point(arguments));
+  options.directory = arguments.positionals()[1];
   options.packs = arguments.value("packs").value_or("");
   options.origin = arguments.value("origin").value_or("");
   if (options.packs.empty()) {
@@ -54,8 +45,7 @@ Result<int> run_mount_action(const Arguments& arguments, Output&) {
 }
 
 Result<int> run_unmount_action(const Arguments& arguments, Output&) {
-  ASSIGN_OR_RETURN(const fs::path directory, mount_point(arguments));
-  RETURN_IF_ERROR(store::unmount(directory));
+  RETURN_IF_ERROR(store::unmount(arguments.positionals()[1]));
   return kExitSuccess;
 }
 

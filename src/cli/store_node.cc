@@ -41,25 +41,15 @@ constexpr int kSilentWaitMs = 2000;
 constexpr std::chrono::milliseconds kFlushInterval{50};
 constexpr std::chrono::hours kFlushPatience{24};  // it ends when the service does
 
-Result<std::string> required(const Arguments& arguments, std::string_view option,
-                             std::string_view what) {
-  if (const auto value = arguments.value(option)) return *value;
-  return fail(Errc::kInvalidArgument, "--{} is missing: {}; see `millrace store --help`", option,
-              what);
-}
-
 fs::path local_of(const Arguments& arguments) {
   return arguments.value("local").value_or(std::string(store::kLocalDefault));
 }
 
 Result<store::ServiceOptions> service_options(const Arguments& arguments) {
   store::ServiceOptions options;
-  ASSIGN_OR_RETURN(const std::string packs,
-                   required(arguments, "packs", "the directory of the pack"));
-  ASSIGN_OR_RETURN(options.root,
-                   required(arguments, "at", "the path under which programs see the files"));
   std::error_code error;
-  options.packs = fs::absolute(packs, error);
+  options.root = arguments.value("at").value_or("");
+  options.packs = fs::absolute(arguments.value("packs").value_or(""), error);
   options.local = fs::absolute(local_of(arguments), error);
   options.origin = arguments.value("origin").value_or("");
   options.save = arguments.value("save").value_or("");
@@ -268,17 +258,7 @@ Result<NodeServices> start_services(const Arguments& arguments, File watched, bo
 
 }  // namespace
 
-Status check_no_paths(const Arguments& arguments) {
-  const std::vector<std::string>& words = arguments.positionals();
-  if (words.size() == 1) return {};
-  return fail(Errc::kInvalidArgument, "{} takes no '{}'", words[0], printable(words[1]));
-}
-
 Result<int> run_run_action(const Arguments& arguments, Output&) {
-  RETURN_IF_ERROR(check_no_paths(arguments));
-  if (arguments.program().empty()) {
-    return fail(Errc::kInvalidArgument, "the program to run is missing; put it after --");
-  }
   ASSIGN_OR_RETURN(const fs::path library, find_client_library());
   ASSIGN_OR_RETURN(const NodeServices services,
                    start_services(arguments, store::watch_process(::getpid()), false));
@@ -348,7 +328,6 @@ Result<std::vector<NodeStatus>> listed_nodes(const Arguments& arguments) {
 }
 
 Result<int> run_up_action(const Arguments& arguments, Output& output) {
-  RETURN_IF_ERROR(check_no_paths(arguments));
   ASSIGN_OR_RETURN(const fs::path library, find_client_library());
   store::remove_stale_nodes(local_of(arguments), say);  // a service has no terminal to tell it
   const auto exports = [&](const fs::path& node) {
@@ -399,7 +378,6 @@ void print_log(const File& log, uint64_t& printed_bytes) {
 }  // namespace
 
 Result<int> run_down_action(const Arguments& arguments, Output&) {
-  RETURN_IF_ERROR(check_no_paths(arguments));
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
   bool is_saved = true;
   if (node.is_running && node.state.written != 0) {
@@ -467,10 +445,7 @@ Result<int> warm_by_order(const NodeStatus& node, const std::string& name, Outpu
 
 Result<int> run_warm_action(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
-  if (const auto order = arguments.value("order")) {
-    RETURN_IF_ERROR(check_no_paths(arguments));
-    return warm_by_order(node, *order, output);
-  }
+  if (const auto order = arguments.value("order")) return warm_by_order(node, *order, output);
   ASSIGN_OR_RETURN(const store::Catalogue catalogue,
                    store::Catalogue::open(node.path / wire::kStoreCatalogueFile));
   ASSIGN_OR_RETURN(const store::ServiceClient client, store::ServiceClient::connect(node.path));
@@ -497,7 +472,6 @@ Result<int> run_warm_action(const Arguments& arguments, Output& output) {
 // ---- flush --------------------------------------------------------------------------------------
 
 Result<int> run_flush_action(const Arguments& arguments, Output& output) {
-  RETURN_IF_ERROR(check_no_paths(arguments));
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
   if (!arguments.has("wait")) {
     ASSIGN_OR_RETURN(const store::ServiceClient client, store::ServiceClient::connect(node.path));

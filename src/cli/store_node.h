@@ -13,9 +13,6 @@ namespace millrace::cli {
 
 std::vector<Option> node_options();
 
-// Fails if there are words besides the action.
-Status check_no_paths(const Arguments& arguments);
-
 // The node that the user names, or all that are running.
 Result<std::vector<store::NodeStatus>> listed_nodes(const Arguments& arguments);
 

@@ -110,9 +110,6 @@ std::vector<std::string> launcher_variables() {
 
 Result<std::vector<std::string>> group_launcher(const Arguments& arguments) {
   const auto hosts = arguments.value("hosts");
-  if (hosts && arguments.has("hostfile")) {
-    return fail(Errc::kInvalidArgument, "--hosts and --hostfile are alternatives; give one");
-  }
   if (hosts == "localhost" || is_launched()) return std::vector<std::string>();
   const std::string node_count = variable_of("SLURM_JOB_NUM_NODES");
   const bool is_given = hosts || arguments.has("hostfile");

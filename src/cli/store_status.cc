@@ -227,7 +227,6 @@ Result<std::string> written_text(const NodeStatus& node) {
 }
 
 Result<int> run_status_action(const Arguments& arguments, Output& output) {
-  RETURN_IF_ERROR(check_no_paths(arguments));
   ASSIGN_OR_RETURN(std::vector<NodeStatus> nodes, listed_nodes(arguments));
   JsonWriter json;
   json.begin_object();

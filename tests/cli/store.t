@@ -69,8 +69,9 @@ $ millrace store pack nothing -o other
 ! millrace: nothing: cannot open: no such file or directory
 ? 1
 $ millrace store pack data
-! millrace: -o DIR is missing: where to write; see `millrace store --help`
-? 1
+! millrace: -o DIR is missing: where to write
+! Try: millrace store --help
+? 2
 $ millrace store list other
 ! millrace: other: no such pack
 ? 1
@@ -90,10 +91,36 @@ $ millrace store down --local .
 ? 1
 $ millrace store run --packs packs --local .
 ! millrace: the program to run is missing; put it after --
-? 1
+! Try: millrace store --help
+? 2
 $ millrace store run --packs packs --local . -- true
-! millrace: --at is missing: the path under which programs see the files; see `millrace store --help`
-? 1
+! millrace: --at is missing: the path under which programs see the files
+! Try: millrace store --help
+? 2
+$ millrace store list
+! millrace: PATH is missing: the directory of a pack
+! Try: millrace store --help
+? 2
+$ millrace store verify packs more
+! millrace: verify takes no 'more'
+! Try: millrace store --help
+? 2
+$ millrace store status more
+! millrace: status takes no 'more'
+! Try: millrace store --help
+? 2
+$ millrace store mount
+! millrace: PATH is missing: where to mount
+! Try: millrace store --help
+? 2
+$ millrace store up --packs packs --at /data --hosts a --hostfile b
+! millrace: --hosts and --hostfile are alternatives; give one
+! Try: millrace store --help
+? 2
+$ millrace store down -- true
+! millrace: only `run` takes a command after --
+! Try: millrace store --help
+? 2
 $ millrace store warm --node nothing
 ! millrace: nothing/state: cannot open: no such file or directory
 ? 1
