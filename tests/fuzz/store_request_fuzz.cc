@@ -1,6 +1,7 @@
-// Packets that a program sends to the service of a node: whatever they are, the service lives,
-// makes no file outside of its tree, and answers the next client. An input is packets, each after a
-// byte with its length.
+// Packets that a program sends to the service of a node, and questions of another node: whatever
+// they are, the service lives, makes no file outside of its tree, and answers the next client. An
+// input is packets, each after a byte with its length; or a byte 0, the kind of a question, and the
+// question.
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -12,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/temporary_directory.h"
+#include "comm/lifeline_message.h"
 #include "comm/single.h"
 #include "store/packer.h"
 #include "store/service.h"
@@ -28,6 +30,16 @@ void require(bool holds) {
 struct Node {
   TemporaryDirectory directory = *TemporaryDirectory::create("/tmp", "mr-");
   std::unique_ptr<store::Service> service;
+  std::unique_ptr<store::Peers> other;  // the second node of the job
+
+  static store::PeersOptions peers_of(const store::PeerTable& table, uint32_t rank,
+                                      comm::Listener listener) {
+    store::PeersOptions options;
+    options.table = table;
+    options.own = static_cast<comm::Rank>(rank);
+    options.listener = std::move(listener);
+    return options;
+  }
 
   Node() {
     const auto& top = directory.path();
@@ -42,7 +54,17 @@ struct Node {
     options.root = "/data/set";
     options.local = top / "local";
     options.thread_count = 2;
-    auto started = store::Service::start(std::move(options));
+    auto first = comm::listen_for_ranks({.only_this_host = true, .interface = {}});
+    auto second = comm::listen_for_ranks({.only_this_host = true, .interface = {}});
+    const auto key = comm::make_key();
+    require(first.ok() && second.ok() && key.ok());
+    const store::PeerTable table{.job = store::random_job_name(),
+                                 .key = *key,
+                                 .places = {store::place_of(*first), store::place_of(*second)}};
+    options.job = table.job;
+    other = std::make_unique<store::Peers>(peers_of(table, 1, *std::move(second)));
+    require(other->start().ok());
+    auto started = store::Service::start(std::move(options), peers_of(table, 0, *std::move(first)));
     require(started.ok());
     service = *std::move(started);
   }
@@ -71,7 +93,13 @@ File connect_to(const std::filesystem::path& node) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Node node;
   const size_t file_count = node.file_count();
-  {
+  if (size >= 2 && data[0] == 0) {
+    const ByteView question(reinterpret_cast<const std::byte*>(data + 2), size - 2);
+    // A kind that is not served ends the connection. An error is an answer, too.
+    const auto kind = static_cast<uint16_t>(4 + data[1] % 8);
+    static_cast<void>(node.other->ask(comm::kFirstRank, wire::PeerKind{kind}, question));
+    require(!node.other->is_lost(comm::kFirstRank));
+  } else {
     const File socket = connect_to(node.service->node());
     for (size_t at = 0; at < size;) {
       const size_t length = std::min<size_t>(data[at], size - at - 1);
