@@ -3,8 +3,6 @@
 #include <array>
 #include <cstring>
 
-#include "base/crc32c_joined.h"
-
 #if defined(__aarch64__)
 #include <arm_acle.h>
 #include <asm/hwcap.h>
@@ -132,38 +130,7 @@ constexpr auto extend_by_instruction = extend_by_tables;
 
 #endif
 
-// The effect of zero bytes on the register, for a length of 2^k bytes: the register after them if
-// only bit i was set before.
-using ZeroBits = std::array<uint32_t, 32>;
-
-constexpr uint32_t after_zeros(const ZeroBits& run, uint32_t crc) {
-  uint32_t after = 0;
-  for (size_t i = 0; crc != 0; ++i, crc >>= 1) after ^= (crc & 1) != 0 ? run[i] : 0;
-  return after;
-}
-
-constexpr auto make_zero_bits() {
-  std::array<ZeroBits, 64> runs{};
-  for (uint32_t i = 0; i < 32; ++i) {
-    const uint32_t crc = uint32_t{1} << i;
-    runs[0][i] = (crc >> 8) ^ kTables[0][crc & 0xff];
-  }
-  for (size_t k = 1; k < runs.size(); ++k) {
-    for (size_t i = 0; i < 32; ++i) runs[k][i] = after_zeros(runs[k - 1], runs[k - 1][i]);
-  }
-  return runs;
-}
-
-constexpr auto kZeroBits = make_zero_bits();
-
 }  // namespace
-
-uint32_t crc32c_joined(uint32_t a, uint32_t b, uint64_t b_bytes) {
-  for (size_t k = 0; b_bytes != 0; ++k, b_bytes >>= 1) {
-    if ((b_bytes & 1) != 0) a = after_zeros(kZeroBits[k], a);
-  }
-  return a ^ b;
-}
 
 uint32_t crc32c_by_tables(ByteView bytes, uint32_t before) {
   return ~extend_by_tables(~before, bytes.data(), bytes.size());

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32c_joined.h"
 #include "base/random.h"
 
 namespace millrace {
@@ -44,16 +43,6 @@ TEST(Crc32c, ContinuesFromAnEarlierChecksum) {
   const auto bytes = random_bytes(7'000);
   const ByteView whole(bytes);
   EXPECT_EQ(crc32c(whole.subspan(3'333), crc32c(whole.first(3'333))), crc32c(whole));
-}
-
-TEST(Crc32c, JoinsChecksumsOfPieces) {
-  const auto bytes = random_bytes(70'000);
-  const ByteView whole(bytes);
-  for (const size_t cut : {0, 1, 7, 3'333, 65'536, 69'999, 70'000}) {
-    const ByteView rest = whole.subspan(cut);
-    EXPECT_EQ(crc32c_joined(crc32c(whole.first(cut)), crc32c(rest), rest.size()), crc32c(whole))
-        << cut;
-  }
 }
 
 TEST(Crc32c, EveryBitMatters) {

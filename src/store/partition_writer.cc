@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/crc32c.h"
-#include "base/crc32c_joined.h"
 #include "base/text.h"
 #include "store/open_below.h"
 #include "wire/pack_file.h"
@@ -67,7 +66,7 @@ struct PartitionWriter::Room {
   std::vector<std::byte> out;     // what is written
   std::vector<std::byte> source;  // a piece before it is compressed
   std::vector<uint32_t> table;    // of the blocks of a piece
-  uint32_t checksum = 0;          // of the original bytes of a piece
+  ByteView piece;                 // the original bytes of a piece
 };
 
 PartitionWriter::PartitionWriter(PartitionWork work, const File& out, uint64_t begin_bytes)
@@ -177,7 +176,9 @@ uint64_t PartitionWriter::place_piece(const Unit& unit, Room& room) {
   CatalogueEntry& entry = work_.tree.entries[work_.files[unit.begin]];
   const uint64_t place = unit.offset_bytes == 0 ? aligned(end_bytes_) : end_bytes_;
   if (unit.offset_bytes == 0) file.begin_bytes = place;
-  file.checksum = crc32c_joined(file.checksum, room.checksum, unit.size_bytes);
+  // Here and not before, because the checksum continues that of the pieces before. The bytes are
+  // still in the cache: 1 MiB takes about 50 us, a fifth of the write, and writes take turns too.
+  file.checksum = crc32c(room.piece, file.checksum);
   file.table.insert(file.table.end(), room.table.begin(), room.table.end());
   if (unit.offset_bytes + unit.size_bytes < entry.size_bytes) return place;
   const ByteView table = std::as_bytes(std::span(file.table));
@@ -275,7 +276,7 @@ Status PartitionWriter::read_piece(const Unit& unit, Room& room) {
       room.table.push_back(room.codec.encode(long_file.encoding, block, room.out));
     }
   }
-  room.checksum = crc32c(into);
+  room.piece = into;
   return {};
 }
 
