@@ -182,7 +182,8 @@ class Packing {
     }
     if (options_.begin) options_.begin(bytes);
     ASSIGN_OR_RETURN(const File source, open_directory(options_.source.string()));
-    ThreadPool pool(options_.thread_count != 0 ? options_.thread_count : usable_cpu_count());
+    const size_t threads = options_.thread_count != 0 ? options_.thread_count : usable_cpu_count();
+    ThreadPool pool(std::max<size_t>(1, threads - 1));  // the calling thread works too
     for (uint32_t i = 0; i < count; ++i) {
       if (is_mine[i]) RETURN_IF_ERROR(write_partition(i, records[i], source, pool));
     }

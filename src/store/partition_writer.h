@@ -45,6 +45,7 @@ class PartitionWriter {
   struct Room;
 
   void cut_units();
+  Status reserve() const;
   Status write_unit(size_t number);
   void begin_writeback();
   Status read_small(const Unit& unit, Room& room);

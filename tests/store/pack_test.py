@@ -191,6 +191,9 @@ class AccidentTest(PackTest):
             self.assertIn("no space left", done.stderr)
             self.assertIn("part-00000.pack", done.stderr)
             self.assertEqual(os.listdir(small / "p"), [])
+            done = self.store("pack", self.source, "-o", small / "p", "--codec", "none", code=1)  # found before it writes
+            self.assertRegex(done.stderr, r"part-00000.pack: cannot reserve \d+ bytes: no space left")
+            self.assertEqual(os.listdir(small / "p"), [])
         finally:
             subprocess.run(["umount", small], check=True)
 
