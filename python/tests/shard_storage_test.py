@@ -182,6 +182,8 @@ class OneRankTest(ShardStorageTest):
             millrace.Partial(dir="")
         with self.assertRaisesRegex(ValueError, "Partial.fraction=1.5 is not a number from 0 to 1"):
             millrace.Partial(1.5)
+        with self.assertRaisesRegex(ValueError, "Partial.fraction='x' is not a number from 0 to 1"):
+            millrace.Partial("x")
         with self.assertRaisesRegex(ValueError, "Partial.shard='host': expected 'rank'"):
             millrace.Partial(shard="host")
         with self.assertRaisesRegex(ValueError, "Partial.dir keeps .* list makes its samples in Python"):

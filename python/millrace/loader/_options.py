@@ -1,5 +1,6 @@
 """The options of DataLoader that torch does not have, and how they are validated."""
 
+import numbers
 import os
 from dataclasses import dataclass
 from typing import Any, Optional, Union
@@ -91,7 +92,7 @@ class Partial:
     shard: str = "rank"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.fraction <= 1:
+        if not isinstance(self.fraction, numbers.Real) or not 0 <= self.fraction <= 1:
             raise ValueError(f"Partial.fraction={self.fraction!r} is not a number from 0 to 1")
         if self.dir is not None and not os.fspath(self.dir):
             raise ValueError("Partial.dir is empty: give a directory on this host's own disk")
