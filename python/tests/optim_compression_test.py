@@ -79,6 +79,20 @@ class Selection(unittest.TestCase):
         self.assertTrue(compression.whole("b", torch.tensor([math.nan])).isnan().all())
         self.assertEqual(compression.whole("b", torch.tensor([2.0])).tolist(), [2.0])
 
+    def test_a_bad_gradient_changes_nothing_that_is_kept(self):
+        compression = optim.GradientCompression(sparsity=0.75, momentum=0.5)
+        compression.compress("w", torch.tensor([1.0, 8.0, 2.0, 3.0]))
+        compression.whole("b", torch.tensor([4.0]))
+        before = copy.deepcopy(compression.state_dict()["kept"])
+        compression.compress("w", torch.tensor([math.nan, 1.0, 1.0, 1.0]))
+        compression.whole("b", torch.tensor([math.inf]))
+        after = compression.state_dict()["kept"]
+        self.assertEqual(after["w"]["residual"].tolist(), [1.0, 0.0, 2.0, 3.0])
+        for name in "wb":
+            torch.testing.assert_close(after[name]["velocity"], before[name]["velocity"])
+        positions, values = compression.compress("w", torch.zeros(4))
+        self.assertEqual((positions.tolist(), values.tolist()), ([3], [4.5]))  # 3, and half of its momentum
+
     def test_the_sparsity_rises_during_the_warm_up(self):
         compression = optim.GradientCompression(warmup_steps=8)
         seen = []

@@ -92,20 +92,22 @@ class GradientCompression:
 
     def compress(self, name: str, gradient: Tensor, ranks: int = 1) -> tuple[Tensor, Tensor]:
         """Adds a gradient to what is kept of parameter `name`. Returns the flat positions and the values
-        to send, which are then no longer kept. If the gradient is not finite, nothing is added, and the
-        values are NaN: the optimizers of all ranks then skip the step."""
+        to send, which are then no longer kept. If the gradient is not finite, what is kept stays as it is,
+        and the values are NaN: the optimizers of all ranks then skip the step. What other ranks sent in it
+        is lost."""
         velocity, is_finite = self._add(name, gradient.reshape(-1), ranks)
         kept = self._kept[name]
         if kept.residual is None:
             kept.residual = torch.zeros_like(velocity)
         residual = kept.residual = kept.residual.to(velocity.device)
-        residual.add_(velocity)
+        residual.addcmul_(velocity, is_finite.to(velocity.dtype))
         # Rounded first: 1000 * (1 - 0.99) is a little more than 10.
         count = max(1, math.ceil(round(residual.numel() * (1 - self.sparsity), 6)))
         positions = _largest(residual, count)
         values = residual[positions]
-        residual[positions] = 0
-        velocity[positions] = 0  # masks the momentum too: it would carry a direction that was sent
+        residual[positions] = values.masked_fill(is_finite, 0)
+        # Masks the momentum too: it would carry a direction that was sent.
+        velocity[positions] = velocity[positions].masked_fill(is_finite, 0)
         return positions, values.masked_fill_(~is_finite, math.nan)
 
     def whole(self, name: str, gradient: Tensor, ranks: int = 1) -> Tensor:
@@ -165,7 +167,7 @@ class GradientCompression:
             limit = self._clip_norm / math.sqrt(ranks)
             gradient = gradient * (limit / norm.clamp(min=limit))
         gradient = torch.where(is_finite, gradient, torch.zeros_like(gradient))
-        kept.velocity.mul_(self._momentum).add_(gradient)
+        kept.velocity.mul_(torch.where(is_finite, self._momentum, 1.0)).add_(gradient)
         return kept.velocity, is_finite
 
     def _exchange(self, buffer: Tensor, parameters: list, gradients: list, group: Any, ranks: int) -> None:
