@@ -6,8 +6,9 @@
 
 1. Trains ResNet-50 with a loader that makes training wait (--host-ms), and with one that does not. The program
    records CUDA events of its own around every step. Beside them: what `millrace report` says of the same run.
-2. Trains a network so small that only the host's time counts, untraced, traced without the GPU's time, and with
-   it. The difference is what a step costs.
+2. Trains a network so small that only the host's time counts, in one traced process: blocks of steps with the GPU's
+   time and without it, in turns. The difference is what a step costs. Without a GPU, the events do nothing: what
+   is left is the cost of our own code.
 3. Profiles three steps with torch.profiler, imports its trace, and compares the kernels' time with ours.
 """
 
@@ -16,19 +17,20 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-RUNS = {"untraced": None, "traced, host only": "0", "traced, with the GPU": "1"}
+BLOCK = 100  # steps
 
 
 # ---- the programs that are traced -------------------------------------------------------------------
 
 def make_network(arguments):
     import torch
-    if arguments.train == "tiny" or arguments.small:
+    if arguments.train == "blocks" or arguments.small:
         return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * arguments.side**2, 10))
     try:
         from torchvision.models import resnet50
@@ -75,14 +77,14 @@ def train(arguments):
             began, waits, events = time.monotonic(), 0.0, []
         else:
             waits += time.monotonic() - asked
-        first = record_event(torch, on_gpu and not arguments.no_events)
+        first = record_event(torch, on_gpu)
         images, labels = images.to(device, non_blocking=True), labels.to(device, non_blocking=True)
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=arguments.train == "resnet"):
             loss = loss_of(model(images), labels)
         loss.backward()
         optimizer.step()
-        last = record_event(torch, on_gpu and not arguments.no_events)
+        last = record_event(torch, on_gpu)
         events.append((first, last))
         if profiler is not None:
             profiler.step()
@@ -125,20 +127,157 @@ def start_profiler(arguments):
     return profiler
 
 
+# ---- what a step costs, in the process that is traced -----------------------------------------------
+
+class FakeCuda:
+    """A device whose events do nothing."""
+
+    class Event:
+        def __init__(self, enable_timing):
+            pass
+
+        def record(self, stream):
+            pass
+
+        def query(self):
+            return True
+
+        def elapsed_time(self, end):
+            return 0.01
+
+    def is_initialized(self):
+        return True
+
+    def get_device(self):
+        return 0
+
+    def get_raw_stream(self, device):
+        return 0
+
+    def current_stream(self):
+        return None
+
+
+class CountedCuda:
+    """The same device, and how often it is asked."""
+
+    def __init__(self, real, calls):
+        self.is_initialized = real.is_initialized
+        for name in ("get_device", "get_raw_stream", "current_stream"):
+            setattr(self, name, self.counted(getattr(real, name), name, calls))
+        functions = {name: self.counted(getattr(real.Event, name), name, calls)
+                     for name in ("record", "query", "elapsed_time")}
+        self.Event = type("Event", (real.Event,), functions)
+
+    @staticmethod
+    def counted(function, name, calls):
+        def call(*arguments):
+            calls[name] = calls.get(name, 0) + 1
+            return function(*arguments)
+        return call
+
+
+class NoTimer:
+    def __init__(self, kind):
+        self.kind = kind
+
+    def enter(self, name):
+        return False
+
+    def end_step(self):
+        pass
+
+
+class Steps:
+    """Trains a tiny network, step by step."""
+
+    def __init__(self, arguments):
+        import torch
+        self.on_gpu = arguments.device == "cuda"
+        # Without a GPU, copies go to the fake device, and the host trains with its own tensors.
+        self.device = torch.device(arguments.device if self.on_gpu else "meta")
+        self.model = make_network(arguments)
+        if self.on_gpu:
+            self.model.to(self.device)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9)
+        self.loss_of = torch.nn.CrossEntropyLoss()
+        self.batches = iter(torch.utils.data.DataLoader(Batches(arguments, self.on_gpu), batch_size=None))
+
+    def run(self, count):
+        for _ in range(count):
+            here = next(self.batches)
+            there = [tensor.to(self.device, non_blocking=True) for tensor in here]
+            images, labels = there if self.on_gpu else here
+            self.optimizer.zero_grad(set_to_none=True)
+            self.loss_of(self.model(images), labels).backward()
+            self.optimizer.step()
+
+
+def train_blocks(arguments):
+    from millrace.trace import _device
+    if arguments.device != "cuda":
+        _device.timer = _device.DeviceTimer(FakeCuda(), kind="meta")  # before PyTorch is imported
+    _device.READ_SECONDS = 3600  # what its thread would read is read at the end of each block, and timed there
+    import torch
+    from millrace.trace import _torch
+    steps, timer, tensor = Steps(arguments), _device.timer, torch.Tensor
+    if timer is None:
+        sys.exit("this PyTorch has no CUDA; use --device cpu")
+    marked = {name: getattr(tensor, name) for name in ("to", "cuda", "copy_", *_torch.READS)}
+
+    def switch(to):
+        _device.timer = to or NoTimer(timer.kind)
+        for name, function in marked.items():
+            setattr(tensor, name, function if to else function.__wrapped__)
+
+    def run_block(to):
+        switch(to)
+        began = time.perf_counter()
+        steps.run(BLOCK)
+        seconds = time.perf_counter() - began
+        synchronize(steps.on_gpu)
+        if to:
+            began = time.perf_counter()
+            timer.end_step()
+            timer._read_passed()
+            seconds += time.perf_counter() - began
+        return seconds / BLOCK * 1e6
+
+    pairs = []
+    for number in range(arguments.blocks + 1):
+        order = (None, timer) if number % 2 else (timer, None)
+        cost = {to is timer: run_block(to) for to in order}
+        pairs.append((cost[False], cost[True] - cost[False]))
+    print(json.dumps({"pairs": pairs[1:], "calls": count_calls(_device, timer, steps, switch)}))
+
+
+def count_calls(_device, timer, steps, switch):
+    """Calls of the driver in a step, in a block after the one in which everything is new."""
+    calls = {}
+    counted = _device.DeviceTimer(CountedCuda(timer._cuda, calls), timer.kind)
+    switch(counted)
+    steps.run(BLOCK)
+    synchronize(steps.on_gpu)
+    counted.end_step()
+    counted._read_passed()
+    calls.clear()
+    steps.run(BLOCK)
+    synchronize(steps.on_gpu)
+    counted.end_step()
+    counted._read_passed()
+    return {name: count / BLOCK for name, count in calls.items()}
+
+
 # ---- the measurement --------------------------------------------------------------------------------
 
-def run(arguments, *options, trace=None, with_device="1", window=None):
-    """Runs train() in a process of its own, traced if `trace` is given, and returns what it measured. `window` are the
-    steps that are traced."""
-    command = [sys.executable]
-    if trace is not None:
-        shutil.rmtree(trace, ignore_errors=True)
-        command += ["-m", "millrace.trace", "-o", str(trace)]
-        command += ["--steps", window] if window else []
+def run(arguments, *options, trace, window=None):
+    """Runs train() in a traced process, and returns what it measured. `window` are the steps that are traced."""
+    shutil.rmtree(trace, ignore_errors=True)
+    command = [sys.executable, "-m", "millrace.trace", "-o", str(trace)]
+    command += ["--steps", window] if window else []
     command += [__file__, "--device", arguments.device, "--side", str(arguments.side), *map(str, options)]
     command += ["--small"] if arguments.small else []
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False,
-                          env={**os.environ, "MILLRACE_DEVICE_TIME": with_device})
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} failed")
     return json.loads(done.stdout.splitlines()[-1])
@@ -179,21 +318,19 @@ def compare_busy(arguments, name, host_ms, results):
 
 
 def measure_cost(arguments, results):
-    least = {name: float("inf") for name in RUNS}
-    for _ in range(arguments.rounds):
-        for name, with_device in RUNS.items():
-            trace = None if with_device is None else arguments.output / "trace-cost"
-            own = run(arguments, "--train", "tiny", "--steps", arguments.tiny_steps, "--batch", 4, "--side", 8,
-                      "--host-ms", 0, "--no-events", trace=trace, with_device=with_device or "1")
-            least[name] = min(least[name], own["host_seconds"] / own["steps"] * 1e6)
+    own = run(arguments, "--train", "blocks", "--steps", (2 * arguments.blocks + 4) * BLOCK, "--batch", 4, "--side", 8,
+              "--host-ms", 0, "--blocks", arguments.blocks, trace=arguments.output / "trace-cost")
     shutil.rmtree(arguments.output / "trace-cost", ignore_errors=True)
-    results["host_us_per_step"] = least
-    names = list(RUNS)
-    results["gpu_time_costs_us_per_step"] = least[names[2]] - least[names[1]]
-    print(f"\nhost time of a tiny step, least of {arguments.rounds} rounds of {arguments.tiny_steps} steps")
-    for name, value in least.items():
-        print(f"  {name:22} {value:8.1f} us")
-    print(f"  the GPU's time costs   {results['gpu_time_costs_us_per_step']:8.1f} us a step (at most 20)", flush=True)
+    without = statistics.median(without for without, _ in own["pairs"])
+    low, median, high = statistics.quantiles((cost for _, cost in own["pairs"]), n=4)
+    results["step_us_without"], results["gpu_time_costs_us_per_step"] = without, [low, median, high]
+    results["calls_per_step"] = own["calls"]
+    print(f"\na tiny step takes the host {without:.1f} us without the GPU's time (median of {arguments.blocks} blocks of "
+          f"{BLOCK} steps)\nthe GPU's time costs {median:.1f} us more (quartiles {low:.1f} and {high:.1f}; at most 20)")
+    if arguments.device != "cuda":
+        print("there is no GPU: the events do nothing, and this is the cost of our own code")
+    print("calls of the driver in a step: "
+          + ", ".join(f"{count:.2f} {name}" for name, count in sorted(own["calls"].items())), flush=True)
 
 
 def compare_kernels(arguments, results):
@@ -224,24 +361,22 @@ def parse():
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--side", type=int, default=224, help="of an image, in pixels")
     parser.add_argument("--host-ms", type=float, default=60, help="how long training waits for a batch")
-    parser.add_argument("--tiny-steps", type=int, default=3000)
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--blocks", type=int, default=60, help=f"of {BLOCK} tiny steps, with the GPU's time and without")
     parser.add_argument("--small", action="store_true", help="a small network: only checks that it runs")
     hidden = argparse.SUPPRESS  # of the process that trains
-    parser.add_argument("--train", choices=("resnet", "tiny"), help=hidden)
+    parser.add_argument("--train", choices=("resnet", "blocks"), help=hidden)
     parser.add_argument("--warmup", type=int, default=20, help=hidden)
-    parser.add_argument("--no-events", action="store_true", help=hidden)
     parser.add_argument("--profile", type=pathlib.Path, help=hidden)
     arguments = parser.parse_args()
     if arguments.small and not arguments.train:
-        arguments.side, arguments.steps, arguments.tiny_steps, arguments.rounds = 8, 40, 60, 1
+        arguments.side, arguments.steps, arguments.blocks = 8, 40, 4
     return arguments
 
 
 def main():
     arguments = parse()
     if arguments.train:
-        return train(arguments)
+        return train_blocks(arguments) if arguments.train == "blocks" else train(arguments)
     arguments.output.mkdir(parents=True, exist_ok=True)
     results = {"device": device_name(arguments), "busy": []}
     print(f"{results['device']}\nrun           steps  ms a step   own busy   report's busy   own wait  "

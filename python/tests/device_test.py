@@ -12,8 +12,10 @@ from traced import BUILD, LIBRARY, Recording, TracedTest
 # A device that works in the order of launches, a little faster than its clock says: it drifts. A
 # launch is a call of work(), inside a marked function. Times are real, so that the recorder's are too.
 FAKE = """
-    import time
+    import collections, time
     from millrace.trace import _device
+
+    calls = collections.Counter()
 
     class Stream:
         free_ns = 0  # when all work so far is done, on the host's clock
@@ -26,19 +28,26 @@ FAKE = """
             assert enable_timing
             self.ns = None
         def record(self, stream):
+            calls["record"] += 1
             stream.free_ns = max(stream.free_ns, time.monotonic_ns())
             self.ns = stream.free_ns
         def query(self):
+            calls["query"] += 1
             return self.ns <= time.monotonic_ns()
         def elapsed_time(self, end):
-            if not (self.query() and end.query()):
+            calls["elapsed_time"] += 1
+            if max(self.ns, end.ns) > time.monotonic_ns():
                 raise RuntimeError("the events have not passed")
             return (end.ns - self.ns) * DRIFT / 1e6
 
     class Cuda:
         Event = Event
-        @staticmethod
-        def current_stream(): return STREAM
+        stream = STREAM
+        def current_stream(self):
+            calls["current_stream"] += 1
+            return self.stream
+        def get_device(self): return 0
+        def get_raw_stream(self, device): return id(self.stream)
         @staticmethod
         def is_initialized(): return True
 
@@ -136,6 +145,7 @@ class DeviceTest(TracedTest):
 
     def test_no_device_work_means_no_device_time(self):
         code = TRAIN.replace("def is_initialized(): return True", "def is_initialized(): return False")
+        self.assertIn("return False", code)
         recording = self.record_script(self.write(
             "train.py", code.replace("main(STEPS, HOST_MS)", "main(2, 0)")))
         self.assertEqual(recording.named("device") + recording.named("device_copy"), [])
@@ -225,6 +235,131 @@ class DeviceTest(TracedTest):
         self.assertIn("After each wait the GPU has no work", report)
 
 
+# The timer alone. What is launched within a minute joins, and nothing is read unless read() is called: the number
+# of calls does not depend on the speed of this machine.
+TIMER = FAKE + """
+    _device.JOIN_NS = 60 * 10**9
+    _device.READ_SECONDS = 3600
+    timer = _device.timer
+    COPY, WORK = _device.names.DEVICE_COPY, _device.names.DEVICE
+
+    def launch(name, milliseconds=0):
+        assert timer.enter(name)
+        work(milliseconds)
+        timer.leave()
+
+    def counted(function, *arguments):
+        calls.clear()
+        function(*arguments)
+        return dict(calls)
+
+    read = timer._read_passed
+    """
+
+
+class CallsTest(TracedTest):
+    """How often the device is asked. Each call of the driver takes microseconds, in each step."""
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_a_steady_step_puts_in_three_events(self):
+        recording = self.record_script(self.write("train.py", TIMER + """
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    model, loss = torch.nn.Linear(2, 1), torch.nn.MSELoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    WARM, STEPS = 2 * _device.TRUSTED, 10
+    for step, (x, y) in enumerate(DataLoader(TensorDataset(torch.ones(WARM + STEPS, 2), torch.ones(WARM + STEPS, 1)))):
+        if step == WARM:
+            read()
+            calls.clear()
+        x.to("meta"), y.to(torch.device("meta"))
+        optimizer.zero_grad()
+        loss(model(x), y).backward()
+        optimizer.step()
+    read()
+    # The begin of the copies; their end, which is the begin of the work; its end.
+    assert calls == {"record": 3 * STEPS, "query": STEPS, "elapsed_time": 3 * STEPS}, calls
+    """))
+        self.assertEqual(len(recording.named("device")), 26)
+        self.assertEqual(len(recording.named("device_copy")), 26)
+
+    def test_an_end_that_was_not_expected_is_put_in_late_and_once(self):
+        recording = self.record(TIMER + """
+    def step(launches):
+        for _ in range(launches):
+            launch(WORK)
+        timer.end_step()
+
+    for _ in range(_device.TRUSTED):
+        step(2)
+    assert counted(step, 2)["record"] == 2   # no end between the two
+    assert counted(launch, WORK)["record"] == 1
+    assert counted(timer.end_step)["record"] == 1
+    for _ in range(_device.TRUSTED):
+        assert counted(launch, WORK)["record"] == 2
+        assert "record" not in counted(timer.end_step)
+    assert counted(step, 2)["record"] == 3   # the expectation is gone
+    """)
+        self.assertEqual(len(recording.named("device")), 2 * 8 + 3)
+
+    def test_an_expectation_that_fails_at_other_work_ends_where_that_begins(self):
+        recording = self.record(TIMER + """
+    for _ in range(_device.TRUSTED):
+        launch(WORK), launch(WORK), timer.end_step()
+    assert counted(launch, WORK) == {"record": 1}
+    assert counted(launch, COPY) == {"record": 2}   # the end of the work, which is the begin of the copy; its end
+    assert "record" not in counted(timer.end_step)
+    """)
+        self.assertEqual([len(recording.named(name)) for name in ("device", "device_copy")], [9, 1])
+
+    def test_a_shared_event_is_used_again_only_after_both_brackets_are_read(self):
+        recording = self.record(TIMER + """
+    def unread():
+        groups = [timer._group, *timer._pending, *(group for _, group in timer._passed)]
+        return [event for group in groups for bracket in group for event in (bracket.begin, bracket.end)]
+
+    class Checked(Event):
+        def record(self, stream):
+            assert not any(self is event for event in unread()), "recorded again before it was read"
+            super().record(stream)
+    Cuda.Event = Checked
+
+    for step in range(40):
+        launch(COPY, 0.1), launch(WORK, 0.2), launch(COPY, 0.1), launch(COPY), launch(WORK, step % 3)
+        timer.end_step()
+        if step % 3 == 0:
+            read()
+        pool = timer._pool
+        assert len(pool) == len(set(map(id, pool))), "twice in the pool"
+        assert not set(map(id, pool)) & set(map(id, unread())), "in the pool, but not read"
+    timer.drain()
+    assert not timer._pending and not timer._passed
+    assert calls["record"] == 40 * 5 + _device.TRUSTED, calls   # 4 brackets, and ends between the two copies at first
+    """)
+        self.assertEqual([len(recording.named(name)) for name in ("device", "device_copy", "device_time_lost")], [80, 80, 0])
+
+    def test_a_bracket_in_another_stream_has_its_own_begin(self):
+        self.record(TIMER + """
+    side = Stream()
+    def step():
+        Cuda.stream = side
+        launch(COPY)
+        Cuda.stream = STREAM
+        launch(WORK)
+        timer.end_step()
+    step()
+    assert counted(step) == {"record": 4, "query": 2}
+    """)
+
+    def test_a_program_without_steps_is_recorded_while_it_runs(self):
+        self.record(TIMER + """
+    for _ in range(3 * _device.GROUP):
+        launch(COPY), launch(WORK)
+    assert timer._passed and len(timer._group) <= _device.GROUP
+    """)
+
+
 class ClockTest(unittest.TestCase):
     """The clock alone, with times in milliseconds of a device whose origin is unknown."""
 
@@ -237,24 +372,30 @@ class ClockTest(unittest.TestCase):
 
     def bracket(self, begin, end, asked_ms, seen_ms):
         from millrace.trace._device import Bracket
-        made = Bracket("device", (0, 0), None, self.Event(begin), self.Event(end),
-                       int(asked_ms * 1e6))
-        made.seen_ns = int(seen_ms * 1e6)
-        return made
+        return (Bracket("device", (0, 0), None, self.Event(begin), int(asked_ms * 1e6), self.Event(end)),
+                int(seen_ms * 1e6))
 
     def test_an_event_is_not_before_it_was_asked_for(self):
         from millrace.trace._device import DeviceClock
         clock = DeviceClock()
-        self.assertEqual(clock.read(self.bracket(100, 110, 5, 50)), (5_000_000, 15_000_000))
+        self.assertEqual(clock.read(*self.bracket(100, 110, 5, 50)), (5_000_000, 15_000_000))
         # By the chain it would begin at 25; it was asked for at 26: the device's clock is slow.
-        self.assertEqual(clock.read(self.bracket(120, 130, 26, 50)), (26_000_000, 36_000_000))
-        self.assertEqual(clock.read(self.bracket(140, 150, 20, 90)), (46_000_000, 56_000_000))
+        self.assertEqual(clock.read(*self.bracket(120, 130, 26, 50)), (26_000_000, 36_000_000))
+        self.assertEqual(clock.read(*self.bracket(140, 150, 20, 90)), (46_000_000, 56_000_000))
 
     def test_an_event_is_not_after_it_was_seen(self):
         from millrace.trace._device import DeviceClock
         clock = DeviceClock()
-        clock.read(self.bracket(100, 110, 5, 50))
-        self.assertEqual(clock.read(self.bracket(120, 130, 20, 33)), (23_000_000, 33_000_000))
+        clock.read(*self.bracket(100, 110, 5, 50))
+        self.assertEqual(clock.read(*self.bracket(120, 130, 20, 33)), (23_000_000, 33_000_000))
+
+    def test_a_bracket_may_begin_with_the_end_of_the_one_before(self):
+        from millrace.trace._device import Bracket, DeviceClock
+        clock = DeviceClock()
+        first, seen_ns = self.bracket(100, 110, 5, 50)
+        clock.read(first, seen_ns)
+        second = Bracket("device", (0, 0), None, first.end, 6_000_000, self.Event(130))
+        self.assertEqual(clock.read(second, 50_000_000), (15_000_000, 35_000_000))
 
 
 class KinetoTest(TracedTest):

@@ -38,24 +38,33 @@ PyObject* mark(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject
   Py_RETURN_NONE;
 }
 
-// _record_past(region, begin_ns, end_ns): a run of the region that has ended, in times of
-// time.monotonic_ns(). On the thread that calls; epoch and step are those of the region.
+// _record_past(region, place, begin_ns, end_ns): a run of the region that has ended, in times of
+// time.monotonic_ns(). `place` is what current() returned. On the thread that calls.
 PyObject* record_past(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 3 || !Py_IS_TYPE(arguments[0], &region_type)) {
-    PyErr_SetString(PyExc_TypeError, "_record_past() takes a region, a begin and an end");
+  if (count != 4 || !Py_IS_TYPE(arguments[0], &region_type) || !PyTuple_Check(arguments[1]) ||
+      PyTuple_GET_SIZE(arguments[1]) != 2) {
+    PyErr_SetString(PyExc_TypeError, "_record_past() takes a region, a place, a begin and an end");
     return nullptr;
   }
-  const uint64_t begin_ns = PyLong_AsUnsignedLongLong(arguments[1]);
-  const uint64_t end_ns = PyLong_AsUnsignedLongLong(arguments[2]);
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  if (!read_count(PyTuple_GET_ITEM(arguments[1], 0), "epoch", MILLRACE_NO_EPOCH - 1,
+                  MILLRACE_NO_EPOCH, epoch) ||
+      !read_count(PyTuple_GET_ITEM(arguments[1], 1), "step", MILLRACE_NO_STEP - 1, MILLRACE_NO_STEP,
+                  step)) {
+    return nullptr;
+  }
+  const uint64_t begin_ns = PyLong_AsUnsignedLongLong(arguments[2]);
+  const uint64_t end_ns = PyLong_AsUnsignedLongLong(arguments[3]);
   if (PyErr_Occurred() != nullptr) return nullptr;
   if (!is_recording()) Py_RETURN_NONE;
-  Description& what = reinterpret_cast<Region*>(arguments[0])->what;
   const Begun begun{.begin_ticks = ticks_at(begin_ns),
                     .origin = recorder->place(),
-                    .step = what.step,
-                    .epoch = what.epoch};
+                    .step = step,
+                    .epoch = static_cast<uint32_t>(epoch)};
   const uint64_t end_ticks = ticks_at(end_ns);
-  record_region(what, begun, end_ticks > begun.begin_ticks ? end_ticks : begun.begin_ticks + 1);
+  record_region(reinterpret_cast<Region*>(arguments[0])->what, begun,
+                end_ticks > begun.begin_ticks ? end_ticks : begun.begin_ticks + 1);
   Py_RETURN_NONE;
 }
 
