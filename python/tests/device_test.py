@@ -235,6 +235,20 @@ class DeviceTest(TracedTest):
         self.assertIn("After each wait the GPU has no work", report)
 
 
+    def test_the_report_says_once_and_twice(self):
+        self.record("""
+    import time
+    from millrace import trace
+    for name, times in (("item", 1), ("cpu", 2), ("to", 3)):
+        for _ in range(times):
+            with trace.region("device_wait." + name):
+                time.sleep(0.01)
+    """)
+        report = " ".join(self.report().split())
+        for text in ("item() once, ", "cpu() twice, ", "to() 3 times, "):
+            self.assertIn(text, report)
+
+
 # The timer alone. What is launched within a minute joins, and nothing is read unless read() is called: the number
 # of calls does not depend on the speed of this machine.
 TIMER = FAKE + """

@@ -128,6 +128,11 @@ std::string device_sentence(const Profile& profile) {
   return text + ".";
 }
 
+std::string times(uint64_t count) {
+  if (count <= 1) return "once";
+  return count == 2 ? "twice" : format_exact(count) + " times";
+}
+
 // "The host waited for the GPU for 2.1 s: item() 500 times, 4.2 ms each." Empty if it did not.
 std::string device_waits_sentence(const Profile& profile) {
   constexpr std::string_view kWait = "device_wait";
@@ -142,11 +147,9 @@ std::string device_waits_sentence(const Profile& profile) {
     if (!has_place && name != kWait) continue;
     total_ns += function.time_ns;
     if (parts.size() == kNamedMax) continue;
-    parts.push_back(
-        fmt::format("{} {} times, {} each",
-                    has_place ? printable(name.substr(kWait.size() + 1)) + "()" : "regions",
-                    format_exact(std::max<uint64_t>(function.count / ranks, 1)),
-                    duration(function.time_ns / function.count)));
+    parts.push_back(fmt::format(
+        "{} {}, {} each", has_place ? printable(name.substr(kWait.size() + 1)) + "()" : "regions",
+        times(function.count / ranks), duration(function.time_ns / function.count)));
   }
   if (parts.empty()) return "";
   return fmt::format(
