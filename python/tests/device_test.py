@@ -5,6 +5,7 @@ steps of a window are recorded. The device is a fake: a stream that takes the ti
 import importlib.util
 import json
 import subprocess
+import types
 import unittest
 
 from traced import BUILD, LIBRARY, Recording, TracedTest
@@ -372,6 +373,47 @@ class CallsTest(TracedTest):
         launch(COPY), launch(WORK)
     assert timer._passed and len(timer._group) <= _device.GROUP
     """)
+
+
+    def test_a_forked_child_begins_anew_and_destroys_no_event(self):
+        self.record(TIMER + """
+    import os
+    launch(COPY), launch(WORK), timer.end_step(), read(), launch(WORK)
+    pid = os.fork()
+    if pid == 0:
+        alive = [timer._open, timer._group, timer._pending, timer._passed, timer._pool, timer._lanes]
+        is_new = timer._thread is None and not any(alive) and timer._clock.anchor is None
+        os._exit(0 if is_new and len(_device.kept) == 1 else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    launch(WORK), timer.end_step()
+    """)
+
+
+class LazyCudaTest(unittest.TestCase):
+    """Which functions of PyTorch are used. `torch._C` is private: it may change."""
+
+    def cuda(self, **private):
+        from millrace.trace._device import LazyCuda
+        public = types.SimpleNamespace(is_initialized=lambda: True, Event=dict, current_stream=lambda device=None: "stream",
+                                       current_device=lambda: 1)
+        made = LazyCuda({"torch.cuda": public, "torch._C": types.SimpleNamespace(**private)})
+        self.assertTrue(made.is_initialized())
+        return made
+
+    def test_the_cheap_functions_are_used(self):
+        class Base(dict):
+            pass
+        cuda = self.cuda(_CudaEventBase=Base, _cuda_getDevice=lambda: 3, _cuda_getCurrentRawStream=lambda device: 7 * device)
+        self.assertEqual((cuda.Event, cuda.get_device(), cuda.get_raw_stream(3)), (Base, 3, 21))
+
+    def test_the_public_functions_are_used_if_those_are_missing_or_different(self):
+        for private in ({}, {"_CudaEventBase": dict, "_cuda_getDevice": lambda: 3},
+                        {"_CudaEventBase": dict, "_cuda_getDevice": lambda: 3, "_cuda_getCurrentRawStream": lambda: 0},
+                        {"_CudaEventBase": lambda: None, "_cuda_getDevice": lambda: 3,
+                         "_cuda_getCurrentRawStream": lambda device: 0}):
+            with self.subTest(private=private):
+                cuda = self.cuda(**private)
+                self.assertEqual((cuda.Event, cuda.get_device(), cuda.get_raw_stream(1)), (dict, 1, "stream"))
 
 
 class ClockTest(unittest.TestCase):

@@ -365,9 +365,10 @@ def find(torch_version):
 class LazyCuda:
     """What is needed of torch.cuda, which is imported after the modules that use it here.
 
-    get_device() and get_raw_stream(device) say which stream is the current one. They take a tenth of the time of
-    current_stream(), which makes an object. Event is the class below torch.cuda.Event, whose methods only call
-    those of this one.
+    get_device() and get_raw_stream(device) say which stream is the current one, without making an object of it
+    as current_stream() does. Event is the class below torch.cuda.Event, whose methods only call those of this one.
+    These names are private: if this PyTorch does not have them, or they take other arguments, the public ones
+    are used.
     """
 
     def __init__(self, modules):
@@ -377,12 +378,14 @@ class LazyCuda:
         cuda = self._modules.get("torch.cuda")
         if cuda is None or not cuda.is_initialized():
             return False
-        private = self._modules["torch._C"]
-        self.Event = getattr(private, "_CudaEventBase", cuda.Event)
         self.current_stream = cuda.current_stream
-        self.get_device = getattr(private, "_cuda_getDevice", None)
-        self.get_raw_stream = getattr(private, "_cuda_getCurrentRawStream", None)
-        if self.get_device is None or self.get_raw_stream is None:  # private names: another version may not have them
-            self.get_device = cuda.current_device
-            self.get_raw_stream = cuda.current_stream
+        try:
+            private = self._modules["torch._C"]
+            self.Event = private._CudaEventBase
+            self.get_device, self.get_raw_stream = private._cuda_getDevice, private._cuda_getCurrentRawStream
+            self.get_raw_stream(self.get_device())
+            self.Event(enable_timing=True)  # the driver makes it when it is recorded
+        except Exception:
+            self.Event = cuda.Event
+            self.get_device, self.get_raw_stream = cuda.current_device, cuda.current_stream
         return True
