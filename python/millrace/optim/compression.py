@@ -167,7 +167,9 @@ class GradientCompression:
             limit = self._clip_norm / math.sqrt(ranks)
             gradient = gradient * (limit / norm.clamp(min=limit))
         gradient = torch.where(is_finite, gradient, torch.zeros_like(gradient))
-        kept.velocity.mul_(torch.where(is_finite, self._momentum, 1.0)).add_(gradient)
+        # In float64, so that it is rounded as a number of Python is. A tensor without dimensions changes no type.
+        decay = is_finite.to(torch.float64) * (self._momentum - 1) + 1
+        kept.velocity.mul_(decay).add_(gradient)
         return kept.velocity, is_finite
 
     def _exchange(self, buffer: Tensor, parameters: list, gradients: list, group: Any, ranks: int) -> None:
