@@ -381,8 +381,8 @@ Status check_store(const Arguments& arguments) {
     return fail(Errc::kInvalidArgument, "PATH is missing: {}", action.paths);
   }
   if (words.size() - 1 > paths_max) {
-    return fail(Errc::kInvalidArgument, "{} takes no '{}'", action.name,
-                printable(words[paths_max + 1]));
+    return fail(Errc::kInvalidArgument, "{} takes no '{}'{}", action.name,
+                printable(words[paths_max + 1]), arguments.has("order") ? " beside --order" : "");
   }
   if (action.name != "run" && !arguments.program().empty()) {
     return fail(Errc::kInvalidArgument, "only `run` takes a command after --");

@@ -178,7 +178,8 @@ class WarmOrder(unittest.TestCase):
                               ("/dev/zero", "/dev/zero: line 1 is longer than 65536 bytes")):
             done = self.store("warm", "--order", name, "--node", self.node, code=1)
             self.assertIn(message, done.stderr)
-        self.store("warm", "--order", self.folder / "wrong", "a/**", "--node", self.node, code=1)
+        done = self.store("warm", "--order", self.folder / "wrong", "a/**", "--node", self.node, code=2)
+        self.assertIn("warm takes no 'a/**' beside --order", done.stderr)
         self.store("down", "--node", self.node)
         self.up("--fast")
         done = self.store("warm", "--order", self.folder / "wrong", "--node", self.node, code=1)
