@@ -23,7 +23,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-BLOCK = 100  # steps
+BLOCK = 20  # steps
 
 
 # ---- the programs that are traced -------------------------------------------------------------------
@@ -129,65 +129,6 @@ def start_profiler(arguments):
 
 # ---- what a step costs, in the process that is traced -----------------------------------------------
 
-class FakeCuda:
-    """A device whose events do nothing."""
-
-    class Event:
-        def __init__(self, enable_timing):
-            pass
-
-        def record(self, stream):
-            pass
-
-        def query(self):
-            return True
-
-        def elapsed_time(self, end):
-            return 0.01
-
-    def is_initialized(self):
-        return True
-
-    def get_device(self):
-        return 0
-
-    def get_raw_stream(self, device):
-        return 0
-
-    def current_stream(self):
-        return None
-
-
-class CountedCuda:
-    """The same device, and how often it is asked."""
-
-    def __init__(self, real, calls):
-        self.is_initialized = real.is_initialized
-        for name in ("get_device", "get_raw_stream", "current_stream"):
-            setattr(self, name, self.counted(getattr(real, name), name, calls))
-        functions = {name: self.counted(getattr(real.Event, name), name, calls)
-                     for name in ("record", "query", "elapsed_time")}
-        self.Event = type("Event", (real.Event,), functions)
-
-    @staticmethod
-    def counted(function, name, calls):
-        def call(*arguments):
-            calls[name] = calls.get(name, 0) + 1
-            return function(*arguments)
-        return call
-
-
-class NoTimer:
-    def __init__(self, kind):
-        self.kind = kind
-
-    def enter(self, name):
-        return False
-
-    def end_step(self):
-        pass
-
-
 class Steps:
     """Trains a tiny network, step by step."""
 
@@ -203,69 +144,73 @@ class Steps:
         self.loss_of = torch.nn.CrossEntropyLoss()
         self.batches = iter(torch.utils.data.DataLoader(Batches(arguments, self.on_gpu), batch_size=None))
 
-    def run(self, count):
-        for _ in range(count):
+    def run(self):
+        """Trains a block of steps. Returns the median step, in microseconds: others ran while something disturbed it."""
+        times = []
+        for _ in range(BLOCK):
+            began = time.perf_counter()
             here = next(self.batches)
             there = [tensor.to(self.device, non_blocking=True) for tensor in here]
             images, labels = there if self.on_gpu else here
             self.optimizer.zero_grad(set_to_none=True)
             self.loss_of(self.model(images), labels).backward()
             self.optimizer.step()
+            times.append(time.perf_counter() - began)
+        return statistics.median(times) * 1e6
+
+
+def use_fake_device():
+    """A driver whose events cost nothing. It is in build trees only, and counts its calls."""
+    import ctypes
+    import millrace
+    from millrace.trace import _device
+    path = pathlib.Path(millrace.__file__).parent / "lib" / "libfake_cuda.so"
+    if not path.exists():
+        sys.exit(f"{path} is missing: without a GPU, use the package of a build tree (PYTHONPATH=build/dev/python)")
+    driver = ctypes.CDLL(str(path))
+    driver.fake_stream.restype = ctypes.c_void_p
+    stream = driver.fake_stream(0)
+    _device.use("meta", lambda: (str(path), lambda: 0, lambda device: stream))
+    return driver
 
 
 def train_blocks(arguments):
+    driver = None if arguments.device == "cuda" else use_fake_device()  # before PyTorch is imported
+    from millrace import _trace
     from millrace.trace import _device
-    if arguments.device != "cuda":
-        _device.timer = _device.DeviceTimer(FakeCuda(), kind="meta")  # before PyTorch is imported
-    _device.READ_SECONDS = 3600  # what its thread would read is read at the end of each block, and timed there
-    import torch
-    from millrace.trace import _torch
-    steps, timer, tensor = Steps(arguments), _device.timer, torch.Tensor
-    if timer is None:
+    steps = Steps(arguments)
+    if _device.kind is None:
         sys.exit("this PyTorch has no CUDA; use --device cpu")
-    marked = {name: getattr(tensor, name) for name in ("to", "cuda", "copy_", *_torch.READS)}
+    # What the reading thread would read is read at the end of each block, and timed there.
+    _trace._device_tune(read_ns=3600 * 10**9)
 
-    def switch(to):
-        _device.timer = to or NoTimer(timer.kind)
-        for name, function in marked.items():
-            setattr(tensor, name, function if to else function.__wrapped__)
-
-    def run_block(to):
-        switch(to)
-        began = time.perf_counter()
-        steps.run(BLOCK)
-        seconds = time.perf_counter() - began
+    def run_block(is_on):
+        """Microseconds per step: the thread that trains, and reading."""
+        _trace._device_tune(on=is_on)
+        step = steps.run()
         synchronize(steps.on_gpu)
-        if to:
-            began = time.perf_counter()
-            timer.end_step()
-            timer._read_passed()
-            seconds += time.perf_counter() - began
-        return seconds / BLOCK * 1e6
+        began = time.perf_counter()
+        _trace._device_end_step()
+        _trace._device_read()
+        return step, (time.perf_counter() - began) / BLOCK * 1e6
 
     pairs = []
     for number in range(arguments.blocks + 1):
-        order = (None, timer) if number % 2 else (timer, None)
-        cost = {to is timer: run_block(to) for to in order}
-        pairs.append((cost[False], cost[True] - cost[False]))
-    print(json.dumps({"pairs": pairs[1:], "calls": count_calls(_device, timer, steps, switch)}))
+        cost = {is_on: run_block(is_on) for is_on in ((False, True) if number % 2 else (True, False))}
+        pairs.append((cost[False][0], cost[True][0] - cost[False][0], cost[True][1]))
+    print(json.dumps({"pairs": pairs[1:], "calls": count_calls(driver, run_block)}))
 
 
-def count_calls(_device, timer, steps, switch):
-    """Calls of the driver in a step, in a block after the one in which everything is new."""
-    calls = {}
-    counted = _device.DeviceTimer(CountedCuda(timer._cuda, calls), timer.kind)
-    switch(counted)
-    steps.run(BLOCK)
-    synchronize(steps.on_gpu)
-    counted.end_step()
-    counted._read_passed()
-    calls.clear()
-    steps.run(BLOCK)
-    synchronize(steps.on_gpu)
-    counted.end_step()
-    counted._read_passed()
-    return {name: count / BLOCK for name, count in calls.items()}
+def count_calls(driver, run_block):
+    """Calls of the driver in a step; a real one does not count them."""
+    if driver is None:
+        return {}
+    names = ("created", "recorded", "queried", "elapsed")
+    counts = [getattr(driver, f"fake_{name}") for name in names]
+    for count in counts:
+        count()
+    run_block(True)
+    return {name: count() / BLOCK for name, count in zip(names, counts)}
 
 
 # ---- the measurement --------------------------------------------------------------------------------
@@ -321,16 +266,17 @@ def measure_cost(arguments, results):
     own = run(arguments, "--train", "blocks", "--steps", (2 * arguments.blocks + 4) * BLOCK, "--batch", 4, "--side", 8,
               "--host-ms", 0, "--blocks", arguments.blocks, trace=arguments.output / "trace-cost")
     shutil.rmtree(arguments.output / "trace-cost", ignore_errors=True)
-    without = statistics.median(without for without, _ in own["pairs"])
-    low, median, high = statistics.quantiles((cost for _, cost in own["pairs"]), n=4)
+    without = statistics.median(without for without, _, _ in own["pairs"])
+    low, median, high = statistics.quantiles((cost for _, cost, _ in own["pairs"]), n=4)
+    reading = statistics.median(reading for _, _, reading in own["pairs"])
     results["step_us_without"], results["gpu_time_costs_us_per_step"] = without, [low, median, high]
-    results["calls_per_step"] = own["calls"]
+    results["reading_us"], results["calls_per_step"] = reading, own["calls"]
     print(f"\na tiny step takes the host {without:.1f} us without the GPU's time (median of {arguments.blocks} blocks of "
-          f"{BLOCK} steps)\nthe GPU's time costs {median:.1f} us more (quartiles {low:.1f} and {high:.1f}; at most 20)")
+          f"{BLOCK} steps)\nthe GPU's time costs {median:.1f} us more (quartiles {low:.1f} and {high:.1f}; at most 20), and "
+          f"{reading:.1f} us of a thread of its own, which reads")
     if arguments.device != "cuda":
-        print("there is no GPU: the events do nothing, and this is the cost of our own code")
-    print("calls of the driver in a step: "
-          + ", ".join(f"{count:.2f} {name}" for name, count in sorted(own["calls"].items())), flush=True)
+        print("there is no GPU: the events do nothing, and this is the cost of our own code\ncalls of the driver in a step: "
+              + ", ".join(f"{count:.2f} {name}" for name, count in own["calls"].items()), flush=True)
 
 
 def compare_kernels(arguments, results):
@@ -361,7 +307,7 @@ def parse():
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--side", type=int, default=224, help="of an image, in pixels")
     parser.add_argument("--host-ms", type=float, default=60, help="how long training waits for a batch")
-    parser.add_argument("--blocks", type=int, default=60, help=f"of {BLOCK} tiny steps, with the GPU's time and without")
+    parser.add_argument("--blocks", type=int, default=1000, help=f"of {BLOCK} tiny steps, with the GPU's time and without")
     parser.add_argument("--small", action="store_true", help="a small network: only checks that it runs")
     hidden = argparse.SUPPRESS  # of the process that trains
     parser.add_argument("--train", choices=("resnet", "blocks"), help=hidden)
@@ -369,7 +315,7 @@ def parse():
     parser.add_argument("--profile", type=pathlib.Path, help=hidden)
     arguments = parser.parse_args()
     if arguments.small and not arguments.train:
-        arguments.side, arguments.steps, arguments.blocks = 8, 40, 4
+        arguments.side, arguments.steps, arguments.blocks = 8, 40, 20
     return arguments
 
 

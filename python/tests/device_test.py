@@ -10,52 +10,26 @@ import unittest
 
 from traced import BUILD, LIBRARY, Recording, TracedTest
 
-# A device that works in the order of launches, a little faster than its clock says: it drifts. A
-# launch is a call of work(), inside a marked function. Times are real, so that the recorder's are too.
-FAKE = """
-    import collections, time
+# A launch is a call of work(), inside a marked function. Times are real, so that the recorder's are too.
+FAKE = f"""
+    import ctypes, time
+    from millrace import _trace
     from millrace.trace import _device
 
-    calls = collections.Counter()
+    DRIVER = {str(BUILD / "lib" / "libfake_cuda.so")!r}
+    driver = ctypes.CDLL(DRIVER)
+    driver.fake_stream.restype = ctypes.c_void_p
+    driver.fake_work.argtypes = [ctypes.c_int, ctypes.c_double]
+    driver.fake_clock_speed.argtypes = [ctypes.c_double]
+    used = [0]  # the current stream
 
-    class Stream:
-        free_ns = 0  # when all work so far is done, on the host's clock
-
-    STREAM = Stream()
-    DRIFT = 1.001
-
-    class Event:
-        def __init__(self, enable_timing):
-            assert enable_timing
-            self.ns = None
-        def record(self, stream):
-            calls["record"] += 1
-            stream.free_ns = max(stream.free_ns, time.monotonic_ns())
-            self.ns = stream.free_ns
-        def query(self):
-            calls["query"] += 1
-            return self.ns <= time.monotonic_ns()
-        def elapsed_time(self, end):
-            calls["elapsed_time"] += 1
-            if max(self.ns, end.ns) > time.monotonic_ns():
-                raise RuntimeError("the events have not passed")
-            return (end.ns - self.ns) * DRIFT / 1e6
-
-    class Cuda:
-        Event = Event
-        stream = STREAM
-        def current_stream(self):
-            calls["current_stream"] += 1
-            return self.stream
-        def get_device(self): return 0
-        def get_raw_stream(self, device): return id(self.stream)
-        @staticmethod
-        def is_initialized(): return True
+    def find():
+        return DRIVER, lambda: 0, lambda device: driver.fake_stream(used[0])
 
     def work(milliseconds):
-        STREAM.free_ns = max(STREAM.free_ns, time.monotonic_ns()) + int(milliseconds * 1e6)
+        driver.fake_work(used[0], milliseconds)
 
-    _device.timer = _device.DeviceTimer(Cuda(), kind="meta")  # before PyTorch is imported
+    _device.use("meta", find)  # before PyTorch is imported
     """
 TRAIN = FAKE + """
     import torch
@@ -145,30 +119,31 @@ class DeviceTest(TracedTest):
                         busy / 2)
 
     def test_no_device_work_means_no_device_time(self):
-        code = TRAIN.replace("def is_initialized(): return True", "def is_initialized(): return False")
-        self.assertIn("return False", code)
+        code = TRAIN.replace("return DRIVER, ", "return None\n        return DRIVER, ")
+        self.assertIn("return None", code)
         recording = self.record_script(self.write(
             "train.py", code.replace("main(STEPS, HOST_MS)", "main(2, 0)")))
         self.assertEqual(recording.named("device") + recording.named("device_copy"), [])
         self.assertEqual(len(recording.named("optimizer")), 2)
 
     def test_a_device_that_fails_is_left_to_the_program(self):
-        code = TRAIN.replace("def record(self, stream):", """def record(self, stream):
-            if FAILS: raise RuntimeError("lost")""")
-        code = code.replace("main(STEPS, HOST_MS)", "FAILS = 0; main(2, 0); FAILS = 1; main(2, 0)")
+        code = TRAIN.replace("main(STEPS, HOST_MS)", "main(2, 0); driver.fake_fail(1); main(2, 0)")
         recording = self.record_script(self.write("train.py", code))
         self.assertEqual(len(recording.named("optimizer")), 4)
-        self.assertEqual(recording.named("device_time_lost")[0].tags, {"error": "lost"})
+        self.assertEqual(recording.named("device_time_lost")[0].tags, {"error": "the driver returned error 719"})
 
     def test_a_capture_of_a_graph_is_left_alone(self):
         code = TRAIN.replace("main(STEPS, HOST_MS)", """
-    _device.timer.begin_capture()
+    assert _trace._device_enter(False)
+    _trace._device_leave(False)
+    _trace._device_end_step()
+    _trace._device_capture(True)
     main(2, 0)
-    _device.timer.end_capture()
+    _trace._device_capture(False)
     main(3, 0)
     """)
         recording = self.record_script(self.write("train.py", code))
-        self.assertEqual(len(set(places(recording.named("device")))), 3)
+        self.assertEqual(len(set(places(recording.named("device"))) - {(None, None)}), 3)
 
     def test_a_capture_that_cannot_begin_does_not_end_the_timing(self):
         code = TRAIN.replace("main(STEPS, HOST_MS)", """
@@ -253,22 +228,26 @@ class DeviceTest(TracedTest):
 # The timer alone. What is launched within a minute joins, and nothing is read unless read() is called: the number
 # of calls does not depend on the speed of this machine.
 TIMER = FAKE + """
-    _device.JOIN_NS = 60 * 10**9
-    _device.READ_SECONDS = 3600
-    timer = _device.timer
-    COPY, WORK = _device.names.DEVICE_COPY, _device.names.DEVICE
+    MINUTE, TRUSTED = 60 * 10**9, 8
+    _trace._device_tune(join_ns=MINUTE, read_ns=60 * MINUTE, probe_ns=60 * MINUTE)
+    COPY, WORK = True, False
+    read, end_step = _trace._device_read, _trace._device_end_step
 
-    def launch(name, milliseconds=0):
-        assert timer.enter(name)
+    def launch(kind, milliseconds=0):
+        assert _trace._device_enter(kind)
         work(milliseconds)
-        timer.leave()
+        _trace._device_leave(False)
+
+    def calls():
+        counts = {name: getattr(driver, "fake_" + name)() for name in ("recorded", "queried", "elapsed")}
+        return {name: count for name, count in counts.items() if count}
 
     def counted(function, *arguments):
-        calls.clear()
+        calls()
         function(*arguments)
-        return dict(calls)
+        return calls()
 
-    read = timer._read_passed
+    launch(WORK), end_step(), read()  # the first event is at the begin: the clock starts with it
     """
 
 
@@ -276,27 +255,27 @@ class CallsTest(TracedTest):
     """How often the device is asked. Each call of the driver takes microseconds, in each step."""
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
-    def test_a_steady_step_puts_in_three_events(self):
+    def test_a_steady_step_puts_in_two_events(self):
         recording = self.record_script(self.write("train.py", TIMER + """
     import torch
     from torch.utils.data import DataLoader, TensorDataset
 
     model, loss = torch.nn.Linear(2, 1), torch.nn.MSELoss()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    WARM, STEPS = 2 * _device.TRUSTED, 10
+    WARM, STEPS = 2 * TRUSTED, 10
     for step, (x, y) in enumerate(DataLoader(TensorDataset(torch.ones(WARM + STEPS, 2), torch.ones(WARM + STEPS, 1)))):
         if step == WARM:
             read()
-            calls.clear()
+            calls()
         x.to("meta"), y.to(torch.device("meta"))
         optimizer.zero_grad()
         loss(model(x), y).backward()
         optimizer.step()
     read()
-    # The begin of the copies; their end, which is the begin of the work; its end.
-    assert calls == {"record": 3 * STEPS, "query": STEPS, "elapsed_time": 3 * STEPS}, calls
+    found = calls()  # the end of the copies, and that of the work
+    assert found == {"recorded": 2 * STEPS, "queried": STEPS, "elapsed": 2 * STEPS}, found
     """))
-        self.assertEqual(len(recording.named("device")), 26)
+        self.assertEqual(len(recording.named("device")), 1 + 26)
         self.assertEqual(len(recording.named("device_copy")), 26)
 
     def test_an_end_that_was_not_expected_is_put_in_late_and_once(self):
@@ -304,154 +283,176 @@ class CallsTest(TracedTest):
     def step(launches):
         for _ in range(launches):
             launch(WORK)
-        timer.end_step()
+        end_step()
 
-    for _ in range(_device.TRUSTED):
-        step(2)
-    assert counted(step, 2)["record"] == 2   # no end between the two
-    assert counted(launch, WORK)["record"] == 1
-    assert counted(timer.end_step)["record"] == 1
-    for _ in range(_device.TRUSTED):
-        assert counted(launch, WORK)["record"] == 2
-        assert "record" not in counted(timer.end_step)
-    assert counted(step, 2)["record"] == 3   # the expectation is gone
+    for _ in range(TRUSTED):
+        assert counted(step, 2)["recorded"] == 2
+    assert counted(step, 2)["recorded"] == 1   # no end between the two
+    assert "recorded" not in counted(launch, WORK)
+    assert counted(end_step) == {"recorded": 1}
+    for _ in range(TRUSTED):
+        assert counted(launch, WORK)["recorded"] == 1
+        assert counted(end_step) == {}
+    assert counted(step, 2)["recorded"] == 2   # the expectation is gone
     """)
-        self.assertEqual(len(recording.named("device")), 2 * 8 + 3)
+        self.assertEqual(len(recording.named("device")), 1 + 2 * 8 + 3)
 
     def test_an_expectation_that_fails_at_other_work_ends_where_that_begins(self):
         recording = self.record(TIMER + """
-    for _ in range(_device.TRUSTED):
-        launch(WORK), launch(WORK), timer.end_step()
-    assert counted(launch, WORK) == {"record": 1}
-    assert counted(launch, COPY) == {"record": 2}   # the end of the work, which is the begin of the copy; its end
-    assert "record" not in counted(timer.end_step)
+    for _ in range(TRUSTED):
+        launch(WORK), launch(WORK), end_step()
+    assert counted(launch, WORK) == {}
+    assert counted(launch, COPY) == {"recorded": 2}   # the end of the work, and that of the copy
+    assert "recorded" not in counted(end_step)
     """)
-        self.assertEqual([len(recording.named(name)) for name in ("device", "device_copy")], [9, 1])
+        self.assertEqual([len(recording.named(name)) for name in ("device", "device_copy")], [1 + 9, 1])
 
-    def test_a_shared_event_is_used_again_only_after_both_brackets_are_read(self):
+    def test_events_are_used_again_and_only_after_they_are_read(self):
         recording = self.record(TIMER + """
-    def unread():
-        groups = [timer._group, *timer._pending, *(group for _, group in timer._passed)]
-        return [event for group in groups for bracket in group for event in (bracket.begin, bracket.end)]
-
-    class Checked(Event):
-        def record(self, stream):
-            assert not any(self is event for event in unread()), "recorded again before it was read"
-            super().record(stream)
-    Cuda.Event = Checked
-
-    for step in range(40):
-        launch(COPY, 0.1), launch(WORK, 0.2), launch(COPY, 0.1), launch(COPY), launch(WORK, step % 3)
-        timer.end_step()
-        if step % 3 == 0:
+    driver.fake_clock_speed(1)
+    from millrace import trace
+    for step in range(100):
+        trace.set_step(step)
+        launch(COPY, 1), launch(WORK, 2), launch(COPY, 1), launch(WORK, 3)
+        end_step()
+        if step % 7 == 0:
             read()
-        pool = timer._pool
-        assert len(pool) == len(set(map(id, pool))), "twice in the pool"
-        assert not set(map(id, pool)) & set(map(id, unread())), "in the pool, but not read"
-    timer.drain()
-    assert not timer._pending and not timer._passed
-    assert calls["record"] == 40 * 5 + _device.TRUSTED, calls   # 4 brackets, and ends between the two copies at first
+        if step == 50:
+            _trace._device_drain(), driver.fake_created()
+    _trace._device_drain()
+    assert driver.fake_created() < 30, "events are not used again"
+    with trace.region("reference"):
+        time.sleep(0.05)
     """)
-        self.assertEqual([len(recording.named(name)) for name in ("device", "device_copy", "device_time_lost")], [80, 80, 0])
+        copies, works = recording.named("device_copy"), recording.named("device")[1:]
+        self.assertEqual([len(copies), len(works), recording.named("device_time_lost")], [200, 200, []])
+        reference = recording.named("reference")[0]
+        millisecond = (reference.end - reference.begin) / 50
+        # An event that was put in again too early would have another time.
+        for region, ms in zip(sorted(copies + works, key=lambda region: region.begin)[3:], 100 * [1, 2, 1, 3][3:]):
+            self.assertLess(region.end - region.begin, 30 * millisecond)
+        self.assertGreater(sum(region.end - region.begin for region in works), 0.8 * 500 * millisecond)
+        self.assertGreater(sum(region.end - region.begin for region in copies), 0.8 * 200 * millisecond)
 
-    def test_a_bracket_in_another_stream_has_its_own_begin(self):
+    def test_two_streams_are_asked_for_separately(self):
         self.record(TIMER + """
-    side = Stream()
     def step():
-        Cuda.stream = side
+        used[0] = 1
         launch(COPY)
-        Cuda.stream = STREAM
+        used[0] = 0
         launch(WORK)
-        timer.end_step()
+        end_step()
     step()
-    assert counted(step) == {"record": 4, "query": 2}
+    read()
+    assert counted(step) == {"recorded": 2}
+    assert counted(read) == {"queried": 2, "elapsed": 2}
     """)
+
+    def test_each_device_has_its_own_clock_and_events(self):
+        recording = self.record(TIMER + """
+    def step():
+        driver.fake_use_device(1)
+        launch(WORK, 1)
+        driver.fake_use_device(0)
+        launch(COPY), end_step()
+    assert counted(step)["recorded"] == 3   # the clock of the second device starts
+    for _ in range(20):
+        step()
+    assert counted(step)["recorded"] == 2
+    """)
+        self.assertEqual(recording.named("device_time_lost"), [])
+        self.assertEqual([len(recording.named(name)) for name in ("device", "device_copy")], [1 + 22, 22])
 
     def test_a_program_without_steps_is_recorded_while_it_runs(self):
         self.record(TIMER + """
-    for _ in range(3 * _device.GROUP):
+    for _ in range(100):
         launch(COPY), launch(WORK)
-    assert timer._passed and len(timer._group) <= _device.GROUP
+    assert counted(read)["elapsed"] >= 64
     """)
 
+    def test_a_program_that_is_far_ahead_loses_only_what_does_not_fit(self):
+        recording = self.record(TIMER + """
+    work(300)
+    timed = 0
+    for _ in range(5000):
+        timed += _trace._device_enter(COPY)
+        _trace._device_leave(False), end_step()
+    assert 4000 < timed < 4100, timed
+    _trace._device_drain()
+    launch(WORK)
+    """)
+        self.assertEqual(len(recording.named("device_time_lost")), 1)
+        self.assertEqual(len(recording.named("device")), 2)
 
-    def test_a_forked_child_begins_anew_and_destroys_no_event(self):
+    def test_a_forked_child_asks_nothing(self):
         self.record(TIMER + """
     import os
-    launch(COPY), launch(WORK), timer.end_step(), read(), launch(WORK)
+    launch(COPY), launch(WORK), end_step(), read(), launch(WORK)
+    calls()
     pid = os.fork()
     if pid == 0:
-        alive = [timer._open, timer._group, timer._pending, timer._passed, timer._pool, timer._lanes]
-        is_new = timer._thread is None and not any(alive) and timer._clock.anchor is None
-        os._exit(0 if is_new and len(_device.kept) == 1 else 1)
+        was_entered = _trace._device_enter(WORK)
+        _trace._device_leave(False), end_step(), read(), _trace._device_drain(), _trace._device_finish()
+        os._exit(1 if was_entered or calls() or driver.fake_created() > 3 else 0)
     assert os.waitpid(pid, 0)[1] == 0
-    launch(WORK), timer.end_step()
+    launch(WORK), end_step()
     """)
 
 
-class LazyCudaTest(unittest.TestCase):
+class ClockTest(TracedTest):
+    """Clocks that run at quite different speeds, so that what the host knows must correct them."""
+
+    def test_work_is_after_its_launch_and_before_its_end_was_seen(self):
+        for speed in (0.8, 1.2):
+            with self.subTest(speed=speed):
+                self.trace = self.folder / f"trace{speed}"
+                recording = self.record(TIMER + f"""
+    driver.fake_clock_speed({speed})
+    _trace._device_tune(probe_ns=0)
+    from millrace import trace
+    for number in range(20):
+        with trace.region("step"):
+            launch(WORK, 10)
+            end_step()
+            time.sleep(0.02)
+            read()
+    """)
+                steps, works = recording.named("step"), recording.named("device")[1:]
+                self.assertEqual((len(steps), len(works)), (20, 20))
+                slack = min(step.end - step.begin for step in steps) / 100
+                for step, work in zip(steps, works):
+                    self.assertGreaterEqual(work.begin, step.begin - slack)
+                    self.assertLessEqual(work.end, step.end + slack)
+
+
+class FindCudaTest(unittest.TestCase):
     """Which functions of PyTorch are used. `torch._C` is private: it may change."""
 
-    def cuda(self, **private):
-        from millrace.trace._device import LazyCuda
-        public = types.SimpleNamespace(is_initialized=lambda: True, Event=dict, current_stream=lambda device=None: "stream",
+    def find(self, **private):
+        from millrace.trace._device import find_cuda
+        stream = types.SimpleNamespace(cuda_stream=5)
+        public = types.SimpleNamespace(is_initialized=lambda: True, current_stream=lambda device=None: stream,
                                        current_device=lambda: 1)
-        made = LazyCuda({"torch.cuda": public, "torch._C": types.SimpleNamespace(**private)})
-        self.assertTrue(made.is_initialized())
-        return made
+        return find_cuda({"torch.cuda": public, "torch._C": types.SimpleNamespace(**private)}, "libc.so")
+
+    def test_the_library_that_is_loaded_is_found(self):
+        self.assertRegex(self.find()[0], r"^/.*/libc\.so")
 
     def test_the_cheap_functions_are_used(self):
-        class Base(dict):
-            pass
-        cuda = self.cuda(_CudaEventBase=Base, _cuda_getDevice=lambda: 3, _cuda_getCurrentRawStream=lambda device: 7 * device)
-        self.assertEqual((cuda.Event, cuda.get_device(), cuda.get_raw_stream(3)), (Base, 3, 21))
+        _, get_device, get_stream = self.find(_cuda_getDevice=lambda: 3, _cuda_getCurrentRawStream=lambda device: 7 * device)
+        self.assertEqual((get_device(), get_stream(3)), (3, 21))
 
     def test_the_public_functions_are_used_if_those_are_missing_or_different(self):
-        for private in ({}, {"_CudaEventBase": dict, "_cuda_getDevice": lambda: 3},
-                        {"_CudaEventBase": dict, "_cuda_getDevice": lambda: 3, "_cuda_getCurrentRawStream": lambda: 0},
-                        {"_CudaEventBase": lambda: None, "_cuda_getDevice": lambda: 3,
-                         "_cuda_getCurrentRawStream": lambda device: 0}):
+        for private in ({}, {"_cuda_getDevice": lambda: 3},
+                        {"_cuda_getDevice": lambda: 3, "_cuda_getCurrentRawStream": lambda: 0}):
             with self.subTest(private=private):
-                cuda = self.cuda(**private)
-                self.assertEqual((cuda.Event, cuda.get_device(), cuda.get_raw_stream(1)), (dict, 1, "stream"))
+                _, get_device, get_stream = self.find(**private)
+                self.assertEqual((get_device(), get_stream(1)), (1, 5))
 
-
-class ClockTest(unittest.TestCase):
-    """The clock alone, with times in milliseconds of a device whose origin is unknown."""
-
-    class Event:
-        def __init__(self, ms):
-            self.ms = ms
-
-        def elapsed_time(self, end):
-            return end.ms - self.ms
-
-    def bracket(self, begin, end, asked_ms, seen_ms):
-        from millrace.trace._device import Bracket
-        return (Bracket("device", (0, 0), None, self.Event(begin), int(asked_ms * 1e6), self.Event(end)),
-                int(seen_ms * 1e6))
-
-    def test_an_event_is_not_before_it_was_asked_for(self):
-        from millrace.trace._device import DeviceClock
-        clock = DeviceClock()
-        self.assertEqual(clock.read(*self.bracket(100, 110, 5, 50)), (5_000_000, 15_000_000))
-        # By the chain it would begin at 25; it was asked for at 26: the device's clock is slow.
-        self.assertEqual(clock.read(*self.bracket(120, 130, 26, 50)), (26_000_000, 36_000_000))
-        self.assertEqual(clock.read(*self.bracket(140, 150, 20, 90)), (46_000_000, 56_000_000))
-
-    def test_an_event_is_not_after_it_was_seen(self):
-        from millrace.trace._device import DeviceClock
-        clock = DeviceClock()
-        clock.read(*self.bracket(100, 110, 5, 50))
-        self.assertEqual(clock.read(*self.bracket(120, 130, 20, 33)), (23_000_000, 33_000_000))
-
-    def test_a_bracket_may_begin_with_the_end_of_the_one_before(self):
-        from millrace.trace._device import Bracket, DeviceClock
-        clock = DeviceClock()
-        first, seen_ns = self.bracket(100, 110, 5, 50)
-        clock.read(first, seen_ns)
-        second = Bracket("device", (0, 0), None, first.end, 6_000_000, self.Event(130))
-        self.assertEqual(clock.read(second, 50_000_000), (15_000_000, 35_000_000))
+    def test_nothing_is_found_before_the_gpu_is_initialised(self):
+        from millrace.trace._device import find_cuda
+        self.assertIsNone(find_cuda({}, "libc.so"))
+        self.assertIsNone(find_cuda({"torch.cuda": types.SimpleNamespace(is_initialized=lambda: False)}, "libc.so"))
 
 
 class KinetoTest(TracedTest):

@@ -28,6 +28,12 @@ inline bool is_recording() { return recorder != nullptr && recorder->enabled() !
 uint32_t find_name(PyObject* text);
 uint32_t cached_name(PyObject* text);
 
+// Records that something happened now, with one tag. Without the GIL too.
+void record_mark(const char* name, const char* key, const char* text);
+
+// CLOCK_MONOTONIC.
+uint64_t monotonic_ns();
+
 // The ticks of the recorder at a time of CLOCK_MONOTONIC. For the recent past: the speed of the
 // ticks is measured from the import of the module until now.
 uint64_t ticks_at(uint64_t monotonic_ns);

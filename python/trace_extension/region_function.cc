@@ -1,5 +1,9 @@
+#include <Python.h>
+#include <structmember.h>
+
 #include <cstddef>
 
+#include "device.h"
 #include "method.h"
 #include "region.h"
 
@@ -14,6 +18,8 @@ struct RegionFunction {
   Region* region;
   PyObject* attributes;
   PyObject* weak_references;
+  char is_timed;  // it launches work of the device
+  char is_last;   // and is the last of a step to do so
 };
 
 RegionFunction* as_function(PyObject* object) { return reinterpret_cast<RegionFunction*>(object); }
@@ -25,7 +31,10 @@ PyObject* call(PyObject* self, PyObject* const* arguments, size_t flags, PyObjec
   }
   Description& what = traced->region->what;
   const Begun begun = begin_region(what);
+  const bool is_timed = traced->is_timed != 0 && enter_device(Work::kCompute);
   PyObject* result = PyObject_Vectorcall(traced->function, arguments, flags, keywords);
+  if (is_timed) leave_device(false);
+  if (is_timed && traced->is_last != 0) end_device_step();
   end_region(what, begun, result == nullptr ? PyErr_Occurred() : nullptr);
   return result;
 }
@@ -83,6 +92,12 @@ PyObject* describe(PyObject* self) {
 // Pickled by name, like functions: a spawned worker imports the same module.
 PyObject* reduce(PyObject* self, PyObject*) { return PyObject_GetAttrString(self, "__qualname__"); }
 
+PyMemberDef members[] = {
+    {"_is_timed", T_BOOL, offsetof(RegionFunction, is_timed), 0, nullptr},
+    {"_is_last", T_BOOL, offsetof(RegionFunction, is_last), 0, nullptr},
+    {},
+};
+
 PyMethodDef methods[] = {
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {},
@@ -110,6 +125,7 @@ PyTypeObject region_function_type = {
     .tp_clear = clear,
     .tp_weaklistoffset = offsetof(RegionFunction, weak_references),
     .tp_methods = methods,
+    .tp_members = members,
     .tp_getset = attributes,
     .tp_descr_get = bind,
     .tp_dictoffset = offsetof(RegionFunction, attributes),

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 
+#include "device.h"
 #include "method.h"
 #include "recorder.h"
 #include "region.h"
@@ -35,36 +36,6 @@ PyObject* mark(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject
     record_region(region->what, begun, begun.begin_ticks);
   }
   Py_DECREF(region);
-  Py_RETURN_NONE;
-}
-
-// _record_past(region, place, begin_ns, end_ns): a run of the region that has ended, in times of
-// time.monotonic_ns(). `place` is what current() returned. On the thread that calls.
-PyObject* record_past(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
-  if (count != 4 || !Py_IS_TYPE(arguments[0], &region_type) || !PyTuple_Check(arguments[1]) ||
-      PyTuple_GET_SIZE(arguments[1]) != 2) {
-    PyErr_SetString(PyExc_TypeError, "_record_past() takes a region, a place, a begin and an end");
-    return nullptr;
-  }
-  uint64_t epoch = 0;
-  uint64_t step = 0;
-  if (!read_count(PyTuple_GET_ITEM(arguments[1], 0), "epoch", MILLRACE_NO_EPOCH - 1,
-                  MILLRACE_NO_EPOCH, epoch) ||
-      !read_count(PyTuple_GET_ITEM(arguments[1], 1), "step", MILLRACE_NO_STEP - 1, MILLRACE_NO_STEP,
-                  step)) {
-    return nullptr;
-  }
-  const uint64_t begin_ns = PyLong_AsUnsignedLongLong(arguments[2]);
-  const uint64_t end_ns = PyLong_AsUnsignedLongLong(arguments[3]);
-  if (PyErr_Occurred() != nullptr) return nullptr;
-  if (!is_recording()) Py_RETURN_NONE;
-  const Begun begun{.begin_ticks = ticks_at(begin_ns),
-                    .origin = recorder->place(),
-                    .step = step,
-                    .epoch = static_cast<uint32_t>(epoch)};
-  const uint64_t end_ticks = ticks_at(end_ns);
-  record_region(reinterpret_cast<Region*>(arguments[0])->what, begun,
-                end_ticks > begun.begin_ticks ? end_ticks : begun.begin_ticks + 1);
   Py_RETURN_NONE;
 }
 
@@ -195,7 +166,6 @@ PyMethodDef functions[] = {
     {"set_step", set_step, METH_O,
      "Sets the step of this thread's regions from now on; None for none."},
     {"_follow", as_method(follow), METH_FASTCALL, nullptr},
-    {"_record_past", as_method(record_past), METH_FASTCALL, nullptr},
     {"_pause", pause, METH_O, nullptr},
     {"current", current, METH_NOARGS, "The epoch and step of this thread; None if not set."},
     {"set_rank", as_method(set_rank), METH_VARARGS | METH_KEYWORDS,
@@ -226,7 +196,8 @@ bool add_types(PyObject* target) {
                      {"Span", &span_type},
                      {"RegionFunction", &region_function_type},
                      {"iterate", &iterate_type},
-                     {"_Outermost", &outermost_type}};
+                     {"_Outermost", &outermost_type},
+                     {"_CopyMark", &copy_mark_type}};
   for (const auto& [name, type] : types) {
     if (PyType_Ready(type) < 0) return false;
     Py_INCREF(type);
@@ -242,6 +213,9 @@ bool add_types(PyObject* target) {
 PyMODINIT_FUNC PyInit__trace() {
   millrace::python::find_recorder();
   PyObject* made = PyModule_Create(&millrace::python::module);
-  if (made != nullptr && !millrace::python::add_types(made)) Py_CLEAR(made);
+  if (made != nullptr && (!millrace::python::add_types(made) ||
+                          PyModule_AddFunctions(made, millrace::python::device_functions) < 0)) {
+    Py_CLEAR(made);
+  }
   return made;
 }

@@ -35,7 +35,7 @@ from millrace.loader._stats import Stats
 from millrace.loader._torch_options import pace_of, refuse_iterable
 from millrace.loader._world import World
 from millrace.loader.datasets import Dataset, read_by_native
-from millrace.trace import _device, _window
+from millrace.trace import _window
 
 
 class DataLoader:
@@ -401,8 +401,7 @@ class _Iterator(Iterator):
                                    "position. Make a second DataLoader for a concurrent pass")
             raise StopIteration
         its_pass.is_fresh = False
-        if _device.timer is not None:
-            _device.timer.end_step()
+        _trace._device_end_step()
         if _window.current is not None:
             _window.current.begin_step(_trains())
         if not trace.enabled():

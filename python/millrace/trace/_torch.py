@@ -23,6 +23,7 @@ DONE = "_millrace_marked"
 follow = _trace._follow
 region = _trace.region
 thread = _codecs.thread
+is_grad_enabled = None  # torch's, when it is there
 
 
 def patch(module):
@@ -69,8 +70,7 @@ def patch_dataloader(module):
     @functools.wraps(real_next)
     def __next__(self):
         epoch = getattr(self, "_millrace_epoch", None)
-        if _device.timer is not None:
-            _device.timer.end_step()
+        _trace._device_end_step()
         if _window.current is not None:
             _window.current.begin_step(sys.modules["torch"].is_grad_enabled())
         follow(epoch, getattr(self, "_num_yielded", None))
@@ -289,6 +289,8 @@ class ReadIterator:
 # ---- models and transforms ------------------------------------------------------------------------
 
 def patch_module(module):
+    global is_grad_enabled
+    is_grad_enabled = sys.modules["torch"].is_grad_enabled
     module.Module.__call__ = outermost(module.Module.__call__)
 
 
@@ -314,19 +316,19 @@ def call_marked(function, self, *arguments, **keywords):
         marked = region(names.FORWARD, module=kind.__name__,
                         training=bool(getattr(self, "training", False)))
     with marked:
-        timer = None if is_transform else _device.timer
-        entered = timer is not None and timer.enter(names.DEVICE)
+        is_timed = not is_transform and _trace._device_enter(False)
         try:
             return function(self, *arguments, **keywords)
         finally:
-            if entered:  # the backward pass follows, unless there are no gradients
-                timer.leave(sys.modules["torch"].is_grad_enabled())
+            if is_timed:  # the backward pass follows, unless there are no gradients
+                _trace._device_leave(is_grad_enabled())
 
 
 # ---- the rest of a step, and checkpoints ----------------------------------------------------------
 
 def patch_autograd(module):
-    module.backward = region(names.BACKWARD)(_device.wrap(module.backward))
+    module.backward = region(names.BACKWARD)(module.backward)
+    module.backward._is_timed = True
 
 
 def patch_optimizer(module):
@@ -339,8 +341,8 @@ def patch_optimizer(module):
             if "step" in vars(owner) and owner is not module.Optimizer:
                 step = vars(owner)["step"]
                 if not isinstance(step, _trace.RegionFunction):
-                    timed = _device.wrap(step, is_last=True)
-                    owner.step = region(names.OPTIMIZER, what=owner.__name__)(timed)
+                    owner.step = region(names.OPTIMIZER, what=owner.__name__)(step)
+                    owner.step._is_timed = owner.step._is_last = True
                 break
 
     module.Optimizer.__init__ = __init__
@@ -413,7 +415,7 @@ READS = {"item": "item", "tolist": "tolist", "cpu": "cpu", "__float__": "float",
 
 
 def patch_tensor(module):
-    if _device.timer is None:
+    if _device.kind is None:
         return
     tensor = module.Tensor
     for name, goes, returns in (("to", goes_by_to, returns_by_to), ("cuda", goes_by_cuda, None),
@@ -424,7 +426,7 @@ def patch_tensor(module):
 
 
 def patch_cuda(module):
-    if _device.timer is not None:
+    if _device.kind is not None:
         module.synchronize = wait_of("synchronize")(module.synchronize)
 
 
@@ -435,7 +437,7 @@ def wait_of(function):
 
 def traced_read(tensor, function, name):
     waiting = wait_of(name)(function)
-    is_there = operator.attrgetter(f"is_{_device.timer.kind}")  # is_cuda: faster than device.type
+    is_there = operator.attrgetter(f"is_{_device.kind}")  # is_cuda: faster than device.type
 
     def around(real, self, *arguments, **keywords):
         if type(self) is tensor and is_there(self):
@@ -457,15 +459,17 @@ def traced_copy(tensor, name, goes, returns):
         if source is None or not source.is_cpu:
             does_wait = returns is not None and returns(self, arguments, keywords)
             return (waiting if does_wait else real)(self, *arguments, **keywords)
-        timer = _device.timer
         with region(names.COPY, bytes=source.numel() * source.element_size()):
-            entered = timer.enter(names.DEVICE_COPY)
+            is_timed = _trace._device_enter(True)
             try:
                 return real(self, *arguments, **keywords)
             finally:
-                if entered:
-                    timer.leave()
+                if is_timed:
+                    _trace._device_leave(False)
 
+    if name != "copy_":  # the usual calls, without this function
+        targets = known_targets if name == "to" else None
+        around = _trace._CopyMark(tensor, sys.modules["torch._C"].device, targets, around)
     return functools.update_wrapper(_trace._Outermost(function, around), function)
 
 
@@ -485,19 +489,19 @@ def goes_by_cuda(self, arguments, keywords):
 
 def goes_by_copy(self, arguments, keywords):
     source = arguments[0] if arguments else keywords.get("src")
-    return source if type(source) is tensor_class() and self.device.type == _device.timer.kind else None
+    return source if type(source) is tensor_class() and self.device.type == _device.kind else None
 
 
 def returns_by_to(self, arguments, keywords):
     """Whether the tensor is on the device, and the host waits until it has a copy."""
     target = arguments[0] if arguments else keywords.get("device", keywords.get("other"))
-    return self.device.type == _device.timer.kind and is_host(target) and is_waited_for(arguments, keywords)
+    return self.device.type == _device.kind and is_host(target) and is_waited_for(arguments, keywords)
 
 
 def returns_by_copy(self, arguments, keywords):
     source = arguments[0] if arguments else keywords.get("src")
     return (self.device.type == "cpu" and type(source) is tensor_class()
-            and source.device.type == _device.timer.kind and is_waited_for(arguments, keywords))
+            and source.device.type == _device.kind and is_waited_for(arguments, keywords))
 
 
 def is_waited_for(arguments, keywords):
@@ -524,7 +528,7 @@ known_targets = {}  # devices and their names: `device.type` takes a third of a 
 
 
 def is_of_device(target):
-    kind = _device.timer.kind
+    kind = _device.kind
     if type(target) is str:
         return target.partition(":")[0] == kind
     if type(target) is int:
@@ -534,18 +538,17 @@ def is_of_device(target):
 
 def patch_graphs(module):
     graph = module.CUDAGraph
-    timer = _device.timer
-    if timer is None:
+    if _device.kind is None:
         return
     real_begin, real_end = graph.capture_begin, graph.capture_end
 
     @functools.wraps(real_begin)
     def capture_begin(self, *arguments, **keywords):
-        timer.begin_capture()
+        _trace._device_capture(True)
         try:
             return real_begin(self, *arguments, **keywords)
         except BaseException:
-            timer.end_capture()  # nobody else will: there is nothing to end
+            _trace._device_capture(False)  # nobody else will: there is nothing to end
             raise
 
     @functools.wraps(real_end)
@@ -553,7 +556,7 @@ def patch_graphs(module):
         try:
             return real_end(self, *arguments, **keywords)
         finally:
-            timer.end_capture()
+            _trace._device_capture(False)
 
     graph.capture_begin, graph.capture_end = capture_begin, capture_end
 

@@ -12,7 +12,6 @@ import os
 import sys
 
 from millrace import _trace
-from millrace.trace import _device
 
 VARIABLE = "MILLRACE_STEPS"  # not MILLRACE_TRACE_...: the launcher removes those of an outer trace
 
@@ -78,8 +77,8 @@ class Window:
     def _set(self, is_on):
         if is_on == self.is_on:
             return
-        if not is_on and _device.timer is not None:
-            _device.timer.drain()  # the last steps of the window may still run on the device
+        if not is_on:
+            _trace._device_drain()  # the last steps of the window may still run on the device
         self.is_on = is_on
         self.was_on = self.was_on or is_on
         if self._shared is not None:

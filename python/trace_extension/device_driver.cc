@@ -1,0 +1,52 @@
+#include "device_driver.h"
+
+#include <dlfcn.h>
+
+namespace millrace::python {
+
+namespace {
+
+struct Names {
+  const char* create_event;
+  const char* record_event;
+  const char* query_event;
+  const char* elapsed_ms;
+  const char* get_context;
+  const char* set_context;
+};
+
+// CUDA and HIP. The functions have the same arguments and the same number for "not ready".
+constexpr Names kKnown[] = {
+    {"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventElapsedTime", "cuCtxGetCurrent",
+     "cuCtxSetCurrent"},
+    {"hipEventCreateWithFlags", "hipEventRecord", "hipEventQuery", "hipEventElapsedTime",
+     "hipCtxGetCurrent", "hipCtxSetCurrent"},
+};
+
+template <typename Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+bool find_all(void* library, const Names& names, DeviceDriver& driver) {
+  return find(library, names.create_event, driver.create_event) &&
+         find(library, names.record_event, driver.record_event) &&
+         find(library, names.query_event, driver.query_event) &&
+         find(library, names.elapsed_ms, driver.elapsed_ms) &&
+         find(library, names.get_context, driver.get_context) &&
+         find(library, names.set_context, driver.set_context);
+}
+
+}  // namespace
+
+bool find_driver(const char* library, DeviceDriver& driver) {
+  void* loaded = dlopen(library, RTLD_NOW | RTLD_NOLOAD);  // stays open: the timer never ends
+  if (loaded == nullptr) return false;
+  for (const Names& names : kKnown) {
+    if (find_all(loaded, names, driver)) return true;
+  }
+  return false;
+}
+
+}  // namespace millrace::python
