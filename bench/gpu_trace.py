@@ -170,7 +170,7 @@ def use_fake_device():
     driver = ctypes.CDLL(str(path))
     driver.fake_stream.restype = ctypes.c_void_p
     stream = driver.fake_stream(0)
-    _device.use("meta", lambda: (str(path), lambda: 0, lambda device: stream))
+    _device.use("meta", lambda: ("libfake_cuda", lambda: 0, lambda device: stream))
     return driver
 
 

@@ -16,15 +16,14 @@ FAKE = f"""
     from millrace import _trace
     from millrace.trace import _device
 
-    DRIVER = {str(BUILD / "lib" / "libfake_cuda.so")!r}
-    driver = ctypes.CDLL(DRIVER)
+    driver = ctypes.CDLL({str(BUILD / "lib" / "libfake_cuda.so")!r})
     driver.fake_stream.restype = ctypes.c_void_p
     driver.fake_work.argtypes = [ctypes.c_int, ctypes.c_double]
     driver.fake_clock_speed.argtypes = [ctypes.c_double]
     used = [0]  # the current stream
 
     def find():
-        return DRIVER, lambda: 0, lambda device: driver.fake_stream(used[0])
+        return "libfake_cuda", lambda: 0, lambda device: driver.fake_stream(used[0])
 
     def work(milliseconds):
         driver.fake_work(used[0], milliseconds)
@@ -114,17 +113,27 @@ class DeviceTest(TracedTest):
         self.assertEqual(len(set(places(device))), 10)
         busy = sum(region.end - region.begin for region in device)
         self.assertGreaterEqual(busy, ticks_of(recording, 59))
-        # It runs behind the host, and its regions adjoin, apart from copies.
-        self.assertLess(sum(after.begin - before.end for before, after in zip(device, device[1:])),
-                        busy / 2)
+        # It runs behind the host, and its regions adjoin, unless the host itself launched late.
+        launched = {region.step: region.begin for region in recording.named("forward")}
+        ended = device[0].begin
+        for region in sorted(device + recording.named("device_copy"), key=lambda region: region.begin):
+            if region in device:
+                self.assertLess(region.begin - max(ended, launched[region.step]), ticks_of(recording, 1))
+            ended = max(ended, region.end)
 
     def test_no_device_work_means_no_device_time(self):
-        code = TRAIN.replace("return DRIVER, ", "return None\n        return DRIVER, ")
+        code = TRAIN.replace('return "libfake_cuda", ', "return None\n        return '', ")
         self.assertIn("return None", code)
         recording = self.record_script(self.write(
             "train.py", code.replace("main(STEPS, HOST_MS)", "main(2, 0)")))
         self.assertEqual(recording.named("device") + recording.named("device_copy"), [])
         self.assertEqual(len(recording.named("optimizer")), 2)
+
+    def test_a_driver_that_is_not_loaded_is_missed_once(self):
+        recording = self.record_script(self.write("train.py", TRAIN.replace("libfake_cuda\"", "libfake_hip\"").replace(
+            "main(STEPS, HOST_MS)", "main(2, 0)")))
+        self.assertEqual([lost.tags for lost in recording.named("device_time_lost")], [{"error": "no driver was found"}])
+        self.assertEqual((len(recording.named("optimizer")), recording.named("device")), (2, []))
 
     def test_a_device_that_fails_is_left_to_the_program(self):
         code = TRAIN.replace("main(STEPS, HOST_MS)", "main(2, 0); driver.fake_fail(1); main(2, 0)")
@@ -434,9 +443,6 @@ class FindCudaTest(unittest.TestCase):
         public = types.SimpleNamespace(is_initialized=lambda: True, current_stream=lambda device=None: stream,
                                        current_device=lambda: 1)
         return find_cuda({"torch.cuda": public, "torch._C": types.SimpleNamespace(**private)}, "libc.so")
-
-    def test_the_library_that_is_loaded_is_found(self):
-        self.assertRegex(self.find()[0], r"^/.*/libc\.so")
 
     def test_the_cheap_functions_are_used(self):
         _, get_device, get_stream = self.find(_cuda_getDevice=lambda: 3, _cuda_getCurrentRawStream=lambda device: 7 * device)

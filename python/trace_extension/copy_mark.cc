@@ -85,6 +85,10 @@ bool is_copy(const CopyMark* self, PyObject* const* arguments, size_t count, PyO
 PyObject* call(PyObject* object, PyObject* const* arguments, size_t flags, PyObject* keywords) {
   const CopyMark* self = as_mark(object);
   const auto count = static_cast<size_t>(PyVectorcall_NARGS(flags));
+  if (count == 0) {
+    PyErr_SetString(PyExc_TypeError, "_CopyMark takes the function that it is around");
+    return nullptr;
+  }
   if (!is_device_timed()) {
     return PyObject_Vectorcall(arguments[0], arguments + 1, count - 1, keywords);
   }

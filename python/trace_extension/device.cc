@@ -16,9 +16,9 @@ constexpr uint64_t kLastNs = 2'000'000'000;  // how long the last events are wai
 DeviceTimer* timer = nullptr;
 bool is_switched_on = true;
 
-// finder() returns None as long as the program has not initialised its GPU; then the library of the
-// driver, a function that returns the current device, and one that returns its current stream.
-// Null: no device is timed.
+// finder() returns None as long as the program has not initialised its GPU; then how the name of
+// the driver's library begins, a function that returns the current device, and one that returns its
+// current stream. Null: no device is timed.
 PyObject* finder = nullptr;
 PyObject* get_device = nullptr;
 PyObject* get_stream = nullptr;

@@ -18,7 +18,8 @@ struct DeviceDriver {
 
 inline constexpr int kNotReady = 600;  // of query_event: the event has not passed
 
-// False: `library` is not loaded in this process, or is no driver that is known here.
+// False: no library whose name begins with `library` is loaded in this process, or it is no driver
+// that is known here. A version follows in the name.
 bool find_driver(const char* library, DeviceDriver& driver);
 
 }  // namespace millrace::python

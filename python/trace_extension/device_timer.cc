@@ -11,6 +11,9 @@ namespace millrace::python {
 
 namespace {
 
+// No error of a driver: after one, times are read again from the next probe on.
+constexpr int kNoBegin = -1;
+
 // The number of the region's name.
 uint32_t name_of(Work work) {
   static uint32_t copy = 0;
@@ -159,7 +162,13 @@ void DeviceTimer::end_group() {
   at(written_ - 1).is_last_of_group = true;
   group_count_ = 0;
   grouped_.store(written_, std::memory_order_release);
-  if (written_ - read_.load(std::memory_order_relaxed) > kWakeAt) wake_reader();
+  if (written_ - woken_at_ < kWakeAt) return;
+  woken_at_ = written_;
+  // If the lock is held, the reader is awake; this thread must not wait for it.
+  if (pthread_mutex_trylock(&lock_) != 0) return;
+  is_woken_ = true;
+  pthread_cond_signal(&wake_);
+  pthread_mutex_unlock(&lock_);
 }
 
 // The device has failed. The program will find out by itself.
@@ -298,7 +307,7 @@ void DeviceTimer::read(const Bracket& bracket, uint64_t seen_ns) {
   if (error != 0) {
     char text[64];
     snprintf(text, sizeof text, "a time was not read: the driver returned error %d", error);
-    mark_lost(text);
+    if (error != kNoBegin) mark_lost(text);
     lane.device->free.put(bracket.end);
     lane.device->probed_ns.store(0, std::memory_order_relaxed);
     return;
@@ -331,7 +340,6 @@ int DeviceTimer::measure(const Bracket& bracket, uint64_t seen_ns, uint64_t& end
 
 // The device's time from the last event that was read to this one.
 int DeviceTimer::elapsed_ns(const Device& device, void* event, int64_t& ns) {
-  constexpr int kNoBegin = -1;
   if (device.last == nullptr) return kNoBegin;
   float ms = 0;
   const int error = driver_.elapsed_ms(&ms, device.last, event);

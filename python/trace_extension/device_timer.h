@@ -101,8 +101,8 @@ class DeviceTimer {
   void end_reader(uint64_t timeout_ns);
 
  private:
-  static constexpr uint32_t kBrackets = 1 << 12;  // that have not passed, or are not read yet
-  static constexpr uint32_t kWakeAt = kBrackets / 4;
+  static constexpr uint32_t kBrackets = 1 << 12;      // that have not passed, or are not read yet
+  static constexpr uint32_t kWakeAt = kBrackets / 4;  // so many since the reader was woken
   static constexpr uint32_t kGroup = 64;  // asked for together, if the program's steps are not seen
   static constexpr uint32_t kLanes = 64;
   static constexpr uint32_t kDevices = 16;
@@ -170,6 +170,7 @@ class DeviceTimer {
   uint32_t position_ = 0;  // of the last leave() in the step that might have put in an end
   uint32_t group_count_ = 0;
   uint32_t written_ = 0;
+  uint32_t woken_at_ = 0;
   uint32_t lane_count_ = 0;
   uint32_t device_count_ = 0;
   uint64_t left_ns_ = 0;  // when its last work was launched

@@ -49,14 +49,4 @@ def find_cuda(modules, library):
         get_stream(get_device())
     except Exception:
         get_device, get_stream = cuda.current_device, lambda device: cuda.current_stream(device).cuda_stream
-    return find_loaded(library), get_device, get_stream
-
-
-def find_loaded(library):
-    """The path of the library in this process. Its version is a part of the name."""
-    with open("/proc/self/maps") as maps:
-        for line in maps:
-            path = line.split(maxsplit=5)[5:]
-            if path and os.path.basename(path[0]).startswith(library):
-                return path[0].rstrip("\n")
-    return library
+    return library, get_device, get_stream
