@@ -2,6 +2,7 @@
 
 #include "device.h"
 #include "method.h"
+#include "millrace/trace.h"
 #include "recorder.h"
 #include "region.h"
 
@@ -98,7 +99,7 @@ PyObject* call(PyObject* object, PyObject* const* arguments, size_t flags, PyObj
   if (!is_marked) return PyObject_Vectorcall(self->otherwise, arguments, flags, keywords);
   static uint32_t name = 0;
   static uint32_t key = 0;
-  if (name == 0) name = recorder->name("copy", 4);
+  if (name == 0) name = recorder->name(MILLRACE_COPY, sizeof MILLRACE_COPY - 1);
   if (key == 0) key = recorder->name("bytes", 5);
   millrace_tag tag{key, MILLRACE_TAG_INTEGER, bytes};
   Description what{.name_id = name, .tag_count = 1, .tags = &tag};

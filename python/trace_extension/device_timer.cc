@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include "millrace/trace.h"
 #include "recorder.h"
 
 namespace millrace::python {
@@ -18,8 +19,8 @@ constexpr int kNoBegin = -1;
 uint32_t name_of(Work work) {
   static uint32_t copy = 0;
   static uint32_t compute = 0;
-  if (copy == 0) copy = recorder->name("device_copy", 11);
-  if (compute == 0) compute = recorder->name("device", 6);
+  if (copy == 0) copy = recorder->name(MILLRACE_DEVICE_COPY, sizeof MILLRACE_DEVICE_COPY - 1);
+  if (compute == 0) compute = recorder->name(MILLRACE_DEVICE, sizeof MILLRACE_DEVICE - 1);
   return work == Work::kCopy ? copy : compute;
 }
 
