@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -90,6 +91,11 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& given_path, u
   ASSIGN_OR_RETURN(Destination destination, find_destination(given_path));
   const std::filesystem::path& path = destination.path;
   if (destination.open.is_open()) return AtomicFile(path, {}, std::move(destination.open));
+  ASSIGN_OR_RETURN(NewFile made, create_beside(path, mode));
+  return AtomicFile(path, std::move(made.path), std::move(made.file));
+}
+
+Result<NewFile> create_beside(const std::filesystem::path& path, unsigned mode) {
   // Not mkostemp: it makes the file 0600, and the umask cannot be read without setting it, which
   // would race with other threads.
   Random random(wire::read_cpu_counter());
@@ -97,10 +103,23 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& given_path, u
     const auto temporary_path =
         directory_of(path) /
         fmt::format(".{}.{}.{:x}", path.filename().native(), getpid(), random.next());
-    File file(::open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-    if (file.is_open()) return AtomicFile(path, temporary_path, std::move(file));
+    File file(::open(temporary_path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+    if (file.is_open()) return NewFile{temporary_path, std::move(file)};
     if (errno != EEXIST) return fail_os(errno, "cannot create").within(path.native());
   }
+}
+
+bool is_temporary_name(std::string_view name, std::string_view final_name) {
+  if (!name.starts_with('.') || !name.substr(1).starts_with(final_name)) return false;
+  name.remove_prefix(1 + final_name.size());
+  for (const std::string_view digits : {"0123456789", "0123456789abcdef"}) {
+    if (!name.starts_with('.')) return false;
+    name.remove_prefix(1);
+    const size_t count = std::min(name.find_first_not_of(digits), name.size());
+    if (count == 0) return false;
+    name.remove_prefix(count);
+  }
+  return name.empty();
 }
 
 Status AtomicFile::append(ByteView bytes) {

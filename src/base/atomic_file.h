@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 
 #include "base/base.h"
 #include "base/file.h"
@@ -41,6 +42,16 @@ class AtomicFile {
   File file_;
   uint64_t size_bytes_ = 0;
 };
+
+// A new file beside `path`, under a hidden name that nobody else has. Open for reading, too.
+struct NewFile {
+  std::filesystem::path path;
+  File file;
+};
+Result<NewFile> create_beside(const std::filesystem::path& path, unsigned mode);
+
+// Whether create_beside() gives such names for a file called `final_name`.
+bool is_temporary_name(std::string_view name, std::string_view final_name);
 
 // Whether `path` is the same file, pipe or device as standard output. /dev/stdout is, for example.
 bool is_standard_output(const std::filesystem::path& path);

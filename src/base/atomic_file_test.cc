@@ -198,5 +198,18 @@ TEST_F(AtomicFileTest, ContinuesInAnOpenDescriptor) {
   EXPECT_EQ(kind_of(link), mode_t{S_IFLNK});
 }
 
+TEST(CreateBeside, GivesNamesThatAreRecognised) {
+  const TemporaryDirectory directory = *TemporaryDirectory::create();
+  const auto one = create_beside(directory.path() / "owned", 0600);
+  const auto other = create_beside(directory.path() / "owned", 0600);
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_NE(one->path, other->path);
+  EXPECT_TRUE(is_temporary_name(one->path.filename().native(), "owned"));
+  for (const char* name : {"owned", ".owned", ".owned.1", ".owned.1.", ".owned.x.1", ".owned.1.x",
+                           ".owned.next.1.2", ".owned.1.2.3", ".own.1.2"}) {
+    EXPECT_FALSE(is_temporary_name(name, "owned")) << name;
+  }
+}
+
 }  // namespace
 }  // namespace millrace

@@ -1,12 +1,15 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+
+#include "base/input_file.h"
 
 namespace millrace {
 
@@ -92,8 +95,17 @@ Status File::close() {
   return {};
 }
 
+int rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return errno;
+  // NFS, and others that cannot exclude that somebody creates it in between.
+  struct stat info{};
+  if (lstat(to.c_str(), &info) == 0) return EEXIST;
+  return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
 Result<std::string> read_file(const std::filesystem::path& path, uint64_t limit_bytes) {
-  ASSIGN_OR_RETURN(const File file, File::open(path, O_RDONLY));
+  ASSIGN_OR_RETURN(const File file, open_input(path));
   ASSIGN_OR_RETURN(const uint64_t expected_bytes, file.size_bytes().within(path.native()));
   std::string content;
   // Read one byte more than expected, so that the first read also detects the end. Files in /proc

@@ -51,6 +51,9 @@ class File {
   int fd_ = -1;
 };
 
+// Renames a file to a name that must not exist. Returns 0, or an errno value: EEXIST if it exists.
+int rename_to_new(const std::filesystem::path& from, const std::filesystem::path& to);
+
 // Returns the whole file. Works for files in /proc, which claim to be empty. Fails if the file is
 // larger than `limit_bytes`, so that a wrong argument cannot fill the memory.
 Result<std::string> read_file(const std::filesystem::path& path,

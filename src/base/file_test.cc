@@ -2,11 +2,19 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
+#include <thread>
 #include <vector>
 
+#include "base/input_file.h"
 #include "base/temporary_directory.h"
 
 namespace millrace {
@@ -73,6 +81,46 @@ TEST_F(FileTest, ReportsTheDescriptorLimit) {
   EXPECT_NE(last.error().message().find("ulimit -n"), std::string::npos);
 }
 
+// Opening a pipe would wait until somebody writes to it.
+TEST_F(FileTest, PipesAndSocketsAreRefusedAsInputs) {
+  const auto path = directory_.path() / "pipe";
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  const auto text = read_file(path);
+  ASSERT_FALSE(text.ok());
+  EXPECT_EQ(text.error().code(), Errc::kInvalidArgument);
+  EXPECT_NE(text.error().message().find("is a pipe"), std::string::npos) << text.error().message();
+  const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof(address.sun_path), "%s/s", directory_.path().c_str());
+  ASSERT_EQ(bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_NE(open_input(address.sun_path).error().message().find("a socket"), std::string::npos);
+  close(socket);
+}
+
+TEST_F(FileTest, AnInputHasTheFlagsThatWereAskedFor) {
+  const File file = *open_input(write("a", "a"), O_NOATIME);
+  const int flags = fcntl(file.fd(), F_GETFL);
+  EXPECT_EQ(flags & O_NONBLOCK, 0);  // io_uring would not wait for slow files
+  EXPECT_NE(flags & O_NOATIME, 0);
+  EXPECT_NE(fcntl(file.fd(), F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_EQ(open_input(directory_.path() / "missing").error().code(), Errc::kNotFound);
+}
+
+TEST_F(FileTest, AFileWithALeaseIsWaitedFor) {
+  const auto path = write("leased", "bytes");
+  const File holder = *File::open(path, O_RDWR);
+  signal(SIGIO, SIG_IGN);
+  if (fcntl(holder.fd(), F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "no leases here";
+  std::thread gives_up([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    fcntl(holder.fd(), F_SETLEASE, F_UNLCK);
+  });
+  EXPECT_EQ(*read_file(path), "bytes");
+  gives_up.join();
+  signal(SIGIO, SIG_DFL);
+}
+
 TEST_F(FileTest, AMovedFromFileIsClosed) {
   File first = *File::open(write("a", "a"), O_RDONLY);
   const int fd = first.fd();
@@ -111,6 +159,19 @@ TEST_F(FileTest, ReadFileNamesADirectory) {
   const auto result = read_file(directory_.path());
   EXPECT_EQ(result.error().code(), Errc::kInvalidArgument);
   EXPECT_NE(result.error().message().find(directory_.path().native()), std::string::npos);
+}
+
+TEST(RenameToNew, ReplacesNothing) {
+  const TemporaryDirectory directory = *TemporaryDirectory::create();
+  const auto path = [&](const char* name) { return directory.path() / name; };
+  for (const char* name : {"a", "b"}) std::ofstream(path(name)) << name;
+  std::filesystem::create_symlink("nowhere", path("link"));
+  EXPECT_EQ(rename_to_new(path("a"), path("b")), EEXIST);
+  EXPECT_EQ(rename_to_new(path("a"), path("link")), EEXIST);
+  EXPECT_EQ(rename_to_new(path("none"), path("c")), ENOENT);
+  EXPECT_EQ(rename_to_new(path("a"), path("c")), 0);
+  EXPECT_EQ(*read_file(path("b")), "b");
+  EXPECT_EQ(*read_file(path("c")), "a");
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include "base/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <utility>
 
 #include "base/file.h"
+#include "base/input_file.h"
 
 namespace millrace {
 namespace {
@@ -26,7 +26,7 @@ int advice_of(MappedFile::Access access) {
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::filesystem::path& path, Access access) {
-  ASSIGN_OR_RETURN(const File file, File::open(path, O_RDONLY));
+  ASSIGN_OR_RETURN(const File file, open_input(path));
   ASSIGN_OR_RETURN(const uint64_t size_bytes, file.size_bytes().within(path.native()));
   if (size_bytes == 0) return MappedFile(ByteView());
   void* address = mmap(nullptr, size_bytes, PROT_READ, MAP_SHARED, file.fd(), 0);

@@ -48,6 +48,7 @@ constexpr OsErrorMeaning kOsErrors[] = {
      "your quota is used up; free some space or choose another directory"},
     {EMFILE, Errc::kExhausted, "raise the limit on open files: ulimit -n $(ulimit -Hn)"},
     {ENFILE, Errc::kExhausted, "raise the system's limit on open files: sysctl fs.file-max"},
+    {EFBIG, Errc::kExhausted, "if ulimit -f limits the size of files, raise it"},
     {ENOMEM, Errc::kExhausted, ""},
     {ETIMEDOUT, Errc::kTimeout, ""},
 };

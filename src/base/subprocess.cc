@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -144,6 +145,23 @@ Result<SubprocessResult> run_subprocess(const std::vector<std::string>& argv,
   result.exit_code =
       WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
   return result;
+}
+
+void close_descriptors_except(std::vector<int> kept) {
+  kept.push_back(STDERR_FILENO);
+  std::sort(kept.begin(), kept.end());
+  unsigned first = STDERR_FILENO + 1;
+  const auto close_until = [&](unsigned last) {
+    if (first > last || ::syscall(SYS_close_range, first, last, 0) == 0) return;
+    const auto end = static_cast<unsigned>(::sysconf(_SC_OPEN_MAX));  // before Linux 5.9
+    for (unsigned fd = first; fd < end && fd <= last; ++fd) ::close(static_cast<int>(fd));
+  };
+  for (const int fd : kept) {
+    if (fd < static_cast<int>(first)) continue;
+    close_until(static_cast<unsigned>(fd) - 1);
+    first = static_cast<unsigned>(fd) + 1;
+  }
+  close_until(~0u);
 }
 
 std::string find_in_path(std::string_view program) {

@@ -34,6 +34,10 @@ struct SubprocessResult {
 Result<SubprocessResult> run_subprocess(const std::vector<std::string>& argv,
                                         const SubprocessOptions& options = {});
 
+// Closes all descriptors but these and the first three. A process that stays in the background must
+// not keep what its caller's shell gave it: whoever reads from such a pipe would wait for its end.
+void close_descriptors_except(std::vector<int> kept);
+
 // The path of a program found in PATH; empty if it is not found.
 std::string find_in_path(std::string_view program);
 

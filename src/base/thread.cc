@@ -60,6 +60,20 @@ Result<std::thread> start_thread(const std::string& name, std::function<void()> 
   return started;
 }
 
+Result<std::vector<std::thread>> start_threads(const std::string& name, size_t count,
+                                               const std::function<void()>& run) {
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < count; ++i) {
+    auto thread = start_thread(fmt::format("{} {}", name, i), run);
+    if (thread.ok()) {
+      threads.push_back(*std::move(thread));
+    } else if (threads.empty()) {
+      return std::move(thread).error();
+    }
+  }
+  return threads;
+}
+
 void ask_for_short_slices() {
   SchedulingAttributes attributes;
   attributes.nice = getpriority(PRIO_PROCESS, 0);

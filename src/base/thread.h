@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
 
@@ -14,6 +15,11 @@ namespace millrace {
 // may wait in calls that a signal must interrupt. Fails if the system cannot start another thread.
 // `run` must not throw.
 Result<std::thread> start_thread(const std::string& name, std::function<void()> run);
+
+// `count` threads called "NAME 0" and so on; fewer if the system refuses more. Fails if there is
+// none.
+Result<std::vector<std::thread>> start_threads(const std::string& name, size_t count,
+                                               const std::function<void()>& run);
 
 // Gives the calling thread the CPU soon after it wakes up, even on a busy core, but only for short
 // slices and no more than its fair share. For background work that another process waits for. Needs

@@ -1,6 +1,5 @@
 #include "cli/inputs.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 
 #include "analyze/profile/profile_read.h"
 #include "base/file.h"
+#include "base/input_file.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -110,7 +110,7 @@ Status gather_scans(analyze::Scan& scan, comm::Comm& comm) {
 Result<bool> is_saved_profile(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) return false;
-  ASSIGN_OR_RETURN(const File file, File::open(path, O_RDONLY));
+  ASSIGN_OR_RETURN(const File file, open_input(path));
   std::byte first[64] = {};
   ASSIGN_OR_RETURN(const size_t length, file.read_at(0, first).within(path));
   for (size_t i = 0; i < length; ++i) {

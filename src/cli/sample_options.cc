@@ -3,6 +3,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "base/input_file.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -55,6 +56,10 @@ Result<format::FilesOptions> samples_of(const Arguments& arguments,
     options.directory = paths.front();
   } else {
     options.paths.assign(paths.begin(), paths.end());
+  }
+  for (const auto& path : options.paths) {
+    if (!fs::is_fifo(path, ignored)) continue;  // some formats would wait for it
+    RETURN_IF_ERROR(open_input(path));
   }
   options.format = arguments.value("format").value_or("");
   if (options.format.empty() && !options.paths.empty() && is_megatron(options.paths.front())) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/cpus.h"
+#include "base/file.h"
 #include "base/temporary_directory.h"
 #include "base/text.h"
 #include "base/thread_pool.h"
@@ -214,6 +215,11 @@ class Conversion {
     return {};
   }
 
+  static Error exists_error(const fs::path& path) {
+    return fail(Errc::kAlreadyExists, "{}: exists; remove it or choose another destination",
+                printable(path.string()));
+  }
+
   Status check_names() const {
     std::set<std::string_view> names;
     for (const Piece& piece : pieces_) {
@@ -222,10 +228,7 @@ class Conversion {
                     "two source files would both become {}; choose --samples-per-file",
                     printable(piece.name));
       }
-      if (fs::exists(directory_ / piece.name)) {
-        return fail(Errc::kAlreadyExists, "{}: exists; remove it or choose another destination",
-                    printable((directory_ / piece.name).string()));
-      }
+      if (fs::exists(directory_ / piece.name)) return exists_error(directory_ / piece.name);
     }
     return {};
   }
@@ -317,10 +320,11 @@ class Conversion {
     for (const auto& entry : fs::directory_iterator(temporary, error)) {
       const fs::path place = directory_ / entry.path().filename();
       report_.size_bytes += entry.file_size(error);
-      fs::rename(entry.path(), place, error);
-      if (error) {
-        for (const fs::path& path : moved) fs::remove(path);
-        return fail_os(error.value(), "cannot rename a complete file to it")
+      // Formats write more than one file for a piece: check_names() does not know all names.
+      if (const int failed = rename_to_new(entry.path(), place); failed != 0) {
+        for (const fs::path& path : moved) fs::remove(path, error);
+        if (failed == EEXIST) return exists_error(place);
+        return fail_os(failed, "cannot rename a complete file to it")
             .within(printable(place.string()));
       }
       moved.push_back(place);

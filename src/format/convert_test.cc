@@ -104,6 +104,18 @@ TEST_F(ConvertTest, AnErrorLeavesNothing) {
   EXPECT_EQ(fs::file_size(folder_.path() / "old/a.tar"), 8u);
 }
 
+TEST_F(ConvertTest, AFileBesideTheNewOneIsNotReplaced) {
+  put("a.raw", "12345678");
+  put("new.mrx", "mine");
+  ConvertOptions options;
+  options.from.format_options.record_bytes = 8;
+  EXPECT_THAT(convert({"a.raw"}, "indexed", "new.mrd", options).error().message(),
+              HasSubstr("new.mrx: exists; remove it or choose another destination"));
+  EXPECT_THAT(names("."), ElementsAre("a.raw", "new.mrx"));
+  std::ifstream beside(folder_.path() / "new.mrx");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(beside), {}), "mine");
+}
+
 TEST_F(ConvertTest, LabelsAreKept) {
   put("a.jsonl", "{\"data\": \"x\", \"label\": 7}\n{\"data\": \"yz\", \"label\": 8}\n");
   ASSERT_TRUE(convert({"a.jsonl"}, "indexed", "a.mrd").ok());

@@ -86,9 +86,11 @@ void push_error(const char* what) {
 
 H5FD_t* driver_open(const char* name, unsigned flags, hid_t, haddr_t) {
   if (flags != kReadOnly) return nullptr;
-  const int fd = open(name, O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: a named pipe must not make us wait for its writer.
+  const int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat info{};
-  if (fd < 0 || fstat(fd, &info) != 0) {
+  errno = fd < 0 ? errno : EINVAL;
+  if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
     push_error("cannot open");
     if (fd >= 0) close(fd);
     return nullptr;

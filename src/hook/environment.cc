@@ -1,7 +1,11 @@
 #include "hook/environment.h"
 
+#include <dlfcn.h>
+
 #include <cstring>
 
+#include "hook/path.h"
+#include "hook/scratch.h"
 #include "hook/syscall.h"
 
 namespace millrace::hook {
@@ -81,6 +85,21 @@ void Environment::remember(const char* library, const char* off_name, const char
     const char* copy = keep(*entry, name_size, *entry + name_size + 1);
     if (copy != nullptr) entries_[entry_count_++] = copy;
   }
+}
+
+bool Environment::remember_own_library(const char* off_name, const char* prefix) {
+  // LD_PRELOAD may contain a relative path, or a name found through the library path.
+  Dl_info info;
+  if (dladdr(reinterpret_cast<const void*>(&find_variable), &info) == 0) return false;
+  const Scratch<ScratchText> current;
+  const Scratch<PathBuffer> path;
+  if (!current || !path) return false;
+  if (sys_getcwd(current->text, sizeof(current->text)) <= 0) current->text[0] = '\0';
+  normalise_path(current->text, info.dli_fname, *path);
+  if (path->size >= sizeof(path->text)) return false;
+  path->text[path->size] = '\0';
+  remember(path->text, off_name, prefix, environ);
+  return true;
 }
 
 size_t Environment::missing_bytes(char* const* environment) const {

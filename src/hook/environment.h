@@ -8,7 +8,11 @@
 // all other memory with its parent.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
+
+#include "hook/program_memory.h"
 
 namespace millrace::hook {
 
@@ -18,6 +22,10 @@ class Environment {
   // the variables of `environment` whose names begin with `prefix`. Copies all strings.
   void remember(const char* library, const char* off_name, const char* prefix,
                 char* const* environment);
+
+  // The same with the path of the library that this code is in, and the environment as it is now.
+  // False if the path cannot be found.
+  bool remember_own_library(const char* off_name, const char* prefix);
 
   // Also saves NAME=value.
   void add(const char* name, const char* value);
@@ -41,6 +49,17 @@ class Environment {
   char* text_ = nullptr;
   size_t text_left_ = 0;
 };
+
+// Calls use(environment), which starts a program, with a completed environment on the stack: a
+// vfork child shares its parent's other memory.
+template <typename Use>
+auto with_environment(const Environment& kept, char* const* environment, Use use) {
+  if (environment != environ && !can_read_strings(environment)) return use(environment);
+  const size_t missing = kept.missing_bytes(environment);
+  if (missing == 0) return use(environment);
+  void* memory = __builtin_alloca(missing);
+  return use(static_cast<char* const*>(kept.fill(environment, memory)));
+}
 
 // The value of a variable in an environment, or null.
 const char* find_variable(char* const* environment, const char* name, size_t name_size);

@@ -8,6 +8,8 @@
 #include <errno.h>
 
 #include <atomic>
+#include <cstddef>
+#include <type_traits>
 
 namespace millrace::hook {
 
@@ -37,5 +39,18 @@ class Real {
   const char* name_;
   std::atomic<Function*> function_{nullptr};
 };
+
+// A name as a template argument.
+template <size_t kSize>
+struct RealName {
+  consteval RealName(const char (&name)[kSize]) {
+    for (size_t i = 0; i < kSize; ++i) text[i] = name[i];
+  }
+  char text[kSize];
+};
+
+// The real function of a hook that is declared in a header: real_call<"dup", dup>(fd).
+template <RealName kName, auto kHook>
+inline constinit Real<std::remove_pointer_t<decltype(kHook)>> real_call{kName.text};
 
 }  // namespace millrace::hook

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -91,6 +92,13 @@ inline int sys_fallocate(int fd, uint64_t offset, uint64_t size) {
   return static_cast<int>(
       own_call(SYS_fallocate, fd, 0, static_cast<long>(offset), static_cast<long>(size)));
 }
+// The longest file that this process may make. Growing one beyond that sends it SIGXFSZ, which ends
+// most programs: check before a write of our own.
+inline uint64_t sys_file_bytes_max() {
+  rlimit limit = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+  own_call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, word(&limit));
+  return limit.rlim_cur;
+}
 inline int sys_ftruncate(int fd, uint64_t size) {
   return static_cast<int>(own_call(SYS_ftruncate, fd, static_cast<long>(size)));
 }
@@ -105,6 +113,46 @@ inline int sys_unlink(const char* path) {
 }
 inline int sys_link(const char* from, const char* to) {
   return static_cast<int>(own_call(SYS_linkat, AT_FDCWD, word(from), AT_FDCWD, word(to), 0));
+}
+// The same calls, relative to an open directory.
+inline long sys_readlinkat(int directory, const char* path, char* buffer, size_t size) {
+  return own_call(SYS_readlinkat, directory, word(path), word(buffer), static_cast<long>(size));
+}
+inline int sys_mkdirat(int directory, const char* path, unsigned mode) {
+  return static_cast<int>(own_call(SYS_mkdirat, directory, word(path), static_cast<long>(mode)));
+}
+inline int sys_unlinkat(int directory, const char* path, int flags = 0) {
+  return static_cast<int>(own_call(SYS_unlinkat, directory, word(path), flags));
+}
+inline int sys_symlinkat(const char* target, int directory, const char* path) {
+  return static_cast<int>(own_call(SYS_symlinkat, word(target), directory, word(path)));
+}
+inline int sys_renameat(int directory, const char* from, const char* to) {
+  return static_cast<int>(own_call(SYS_renameat2, directory, word(from), directory, word(to), 0));
+}
+inline int sys_lstatat(int directory, const char* path, struct stat* info) {
+  return static_cast<int>(
+      own_call(SYS_newfstatat, directory, word(path), word(info), AT_SYMLINK_NOFOLLOW));
+}
+inline int sys_access(const char* path, int mode) {
+  return static_cast<int>(own_call(SYS_faccessat, AT_FDCWD, word(path), mode));
+}
+inline int sys_flock(int fd, int operation) {
+  return static_cast<int>(own_call(SYS_flock, fd, operation));
+}
+inline int sys_fsync(int fd) { return static_cast<int>(own_call(SYS_fsync, fd)); }
+inline int sys_fdatasync(int fd) { return static_cast<int>(own_call(SYS_fdatasync, fd)); }
+inline int sys_fchmod(int fd, unsigned mode) {
+  return static_cast<int>(own_call(SYS_fchmod, fd, static_cast<long>(mode)));
+}
+inline void sys_sleep_ms(uint32_t time_ms) {
+  const timespec time = {time_ms / 1000, static_cast<long>(time_ms % 1000) * 1'000'000};
+  own_call(SYS_nanosleep, word(&time));
+}
+inline uint64_t sys_time_ns(clockid_t clock) {
+  timespec now = {};
+  own_call(SYS_clock_gettime, clock, word(&now));
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 inline long sys_getcwd(char* buffer, size_t size) {
   return own_call(SYS_getcwd, word(buffer), static_cast<long>(size));

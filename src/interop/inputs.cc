@@ -1,12 +1,12 @@
 #include "interop/inputs.h"
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/input_file.h"
 #include "base/text.h"
 #include "interop/interop.h"
 
@@ -83,7 +83,7 @@ Result<std::string> import_job(const std::vector<std::string>& pfw, const std::s
   std::vector<std::string> usable;
   for (const std::string& path : pfw) {
     // A file that cannot be opened would fail the whole import.
-    if (const auto file = File::open(path, O_RDONLY); !file.ok()) {
+    if (const auto file = open_input(path); !file.ok()) {
       problems.push_back(file.error().message());
     } else {
       usable.push_back(path);

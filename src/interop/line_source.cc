@@ -1,9 +1,10 @@
 #include "interop/line_source.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <cstring>
+
+#include "base/input_file.h"
 
 namespace millrace::interop {
 namespace {
@@ -24,7 +25,7 @@ LineSource::LineSource(File file, std::unique_ptr<GzipReader> gzip)
 }
 
 Result<LineSource> LineSource::open(const std::string& path) {
-  ASSIGN_OR_RETURN(File file, File::open(path, O_RDONLY));
+  ASSIGN_OR_RETURN(File file, open_input(path));
   // Judged by content, not by name: a .pfw may be compressed, and a .gz may not be.
   std::byte magic[2] = {};
   ASSIGN_OR_RETURN(const size_t length, file.read_at(0, magic).within(path));

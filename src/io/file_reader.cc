@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/input_file.h"
 #include "io/read_cursor.h"
 
 namespace millrace::io {
 
 Result<File> open_to_read(const std::filesystem::path& path, int more_flags) {
-  ASSIGN_OR_RETURN(File file, File::open(path, O_RDONLY | more_flags));
+  ASSIGN_OR_RETURN(File file, open_input(path, more_flags));
   struct stat info{};
   if (fstat(file.fd(), &info) != 0) {
     return fail_os(errno, "cannot get its type").within(path.native());

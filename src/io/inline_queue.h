@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -12,10 +13,11 @@ namespace millrace::io {
 
 class InlineQueue : public ReadQueue {
  public:
-  using ReadWhole = Result<size_t> (*)(const std::filesystem::path& path, MutableByteView out);
+  using ReadWhole =
+      std::function<Result<size_t>(const std::filesystem::path& path, MutableByteView out)>;
 
   InlineQueue(size_t capacity, ReadWhole read_whole)
-      : capacity_(capacity), read_whole_(read_whole) {}
+      : capacity_(capacity), read_whole_(std::move(read_whole)) {}
 
   size_t capacity() const override { return capacity_; }
   size_t in_flight() const override { return done_.size(); }

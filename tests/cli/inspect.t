@@ -76,3 +76,12 @@ $ python3 -c 'f = open("m.data-00000-of-00001", "r+b"); f.seek(60); f.write(b"x"
 $ millrace inspect m.index
 ! millrace: m.data-00000-of-00001: tensor 'variable_001', 44 bytes at byte 50, has checksum ... restore an older checkpoint
 ? 1
+
+# a named pipe is refused, not waited for
+$ mkfifo pipe pipe.npy; timeout 60 millrace inspect --format csv pipe
+! millrace: pipe: is a pipe or a socket; give the name of a file
+? 1
+$ timeout 60 millrace inspect pipe.npy
+! millrace: pipe.npy: is a pipe or a socket; give the name of a file
+? 1
+$ for words in 'inspect --format hdf5' 'inspect --format raw' report info advise model 'import -o i' 'store list' 'bench run'; do timeout 60 millrace $words ./pipe > /dev/null 2>&1; test $? -eq 124 && echo "$words waits"; done; true

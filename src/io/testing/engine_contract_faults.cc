@@ -149,7 +149,7 @@ Status a_file_over_the_limit_is_reported(Ground& ground) {
   const rlimit small{1 << 20, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   const Status outcome =
-      write_until_it_fails(ground, ground.path("limited"), Errc::kIo, "file too large");
+      write_until_it_fails(ground, ground.path("limited"), Errc::kExhausted, "ulimit -f");
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   return outcome;
