@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "base/file.h"
@@ -96,8 +97,12 @@ void file_costs(const std::string& text) {
   const auto path = [&](const std::string& name) { return (directory.path() / name).string(); };
   std::ofstream(path("in.pfw"), std::ios::binary) << text;
   fmt::print("CPU time of the process, {} events, the minimum of five rounds\n", kEvents);
-  print_speed("import .pfw", text.size(),
-              [&] { return interop::import_pfw({path("in.pfw")}, path("t.mrt")).ok(); });
+  // An import replaces no file.
+  const auto import = [&](const std::string& from, const std::string& to) {
+    std::filesystem::remove(path(to));
+    return interop::import_pfw({path(from)}, path(to)).ok();
+  };
+  print_speed("import .pfw", text.size(), [&] { return import("in.pfw", "t.mrt"); });
   const auto trace = trace::Trace::open(path("t.mrt"));
   if (!trace.ok()) return;
   for (const std::string format : {"pfw", "perfetto", "chrome", "csv"}) {
@@ -113,8 +118,7 @@ void file_costs(const std::string& text) {
                  static_cast<double>(size_bytes) / kEvents);
     }
   }
-  print_speed("import .pfw.gz", text.size(),
-              [&] { return interop::import_pfw({path("out.pfw.gz")}, path("u.mrt")).ok(); });
+  print_speed("import .pfw.gz", text.size(), [&] { return import("out.pfw.gz", "u.mrt"); });
 }
 
 }  // namespace

@@ -141,6 +141,9 @@ class TraceWriter {
   // `origin_wall_ns` is the wall time at zero of the times given to append().
   static Result<TraceWriter> create(const std::string& path, int64_t origin_wall_ns);
 
+  // Where the events are until finish(). Removed if that is not called.
+  const std::string& partial_path() const;
+
   TraceWriter(TraceWriter&&) noexcept;
   TraceWriter& operator=(TraceWriter&&) noexcept;
   ~TraceWriter();

@@ -95,6 +95,7 @@ class TraceTest : public testing::Test {
 TEST_F(TraceTest, ReadsBackWhatWasWritten) {
   for (const bool with_tags : {false, true}) {
     for (const size_t count : {size_t{1}, size_t{2}, size_t{47}, size_t{3000}}) {
+      std::filesystem::remove(path("t.mrt"));
       TraceWriter writer = new_writer("t.mrt");
       const EventColumns events = strange_events(count, count, with_tags);
       ASSERT_TRUE(writer.append(events).ok());
@@ -118,6 +119,7 @@ TEST_F(TraceTest, ReadsBackWhatWasWritten) {
 TEST_F(TraceTest, ReadsBackRealisticEvents) {
   for (const EventColumns& events :
        {random_preads(70'000), sequential_reads(5000), small_files(5000, 900), regions(5000)}) {
+    std::filesystem::remove(path("t.mrt"));
     TraceWriter writer = new_writer("t.mrt");
     ASSERT_TRUE(writer.append(events).ok());
     ASSERT_TRUE(writer.finish().ok());
@@ -166,9 +168,24 @@ TEST_F(TraceTest, ReadsBackTables) {
 TEST_F(TraceTest, AnUnfinishedFileIsReadUpToItsLastBlock) {
   TraceWriter writer = new_writer("t.mrt");
   ASSERT_TRUE(writer.append(random_preads(100)).ok());
-  const auto trace = Trace::open(path("t.mrt.partial"));
+  const auto trace = Trace::open(writer.partial_path());
   ASSERT_TRUE(trace.ok()) << trace.error().message();
   EXPECT_EQ(trace->event_count(), 100u);
+}
+
+TEST_F(TraceTest, AWriterLeavesFilesOfOthersAlone) {
+  for (const char* name : {"t.mrt.partial", "u.mrt"}) std::ofstream(path(name)) << "mine";
+  {
+    TraceWriter writer = new_writer("t.mrt");
+    ASSERT_TRUE(writer.append(random_preads(100)).ok());
+  }
+  TraceWriter other = new_writer("u.mrt");
+  EXPECT_THAT(other.finish().error().message(), HasSubstr("cannot rename"));
+  other = new_writer("v.mrt");
+  ASSERT_TRUE(other.finish().ok());
+  const auto entries = std::filesystem::directory_iterator(path(""));
+  EXPECT_EQ(std::distance(entries, {}), 3);  // and no temporary one
+  for (const char* name : {"t.mrt.partial", "u.mrt"}) EXPECT_EQ(*read_file(path(name)), "mine");
 }
 
 TEST_F(TraceTest, ColumnsOfUnequalLengthAreRefused) {

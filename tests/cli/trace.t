@@ -58,3 +58,9 @@ $ MILLRACE_TRACE_DIR=y LD_PRELOAD="$(dirname "$(command -v millrace)")/../lib/li
 $ millrace pack y > packed
 $ ls y
 > ....mrt
+
+# a limit on the size of files does not end the command
+$ bash -c 'ulimit -f 100; millrace trace -o limited -- sh -c "echo alive; exit 5"; echo $?'
+> alive
+> 5
+! ...ulimit -f...

@@ -1,5 +1,6 @@
 // Any bytes are lines of a trace, or warnings; the resulting trace can be written and read.
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -37,6 +38,7 @@ uint64_t import_lines(std::string_view text, const std::string& path) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
+  for (const char* name : {"a.mrt", "b.mrt"}) std::remove(scratch(name).c_str());
   const uint64_t count = import_lines(text, scratch("a.mrt"));
   const auto trace = trace::Trace::open(scratch("a.mrt"));
   if (!trace.ok() || trace->event_count() != count) std::abort();

@@ -7,6 +7,7 @@ import collections
 import contextlib
 import csv
 import ctypes
+import fcntl
 import glob
 import os
 import select
@@ -19,6 +20,7 @@ import unittest
 
 MILLRACE, WORKLOAD, STATIC_WORKLOAD, PYTHON = sys.argv[1:5]
 PATIENCE_S = 300  # for short operations on a busy machine
+F_SETSIG = 10  # fcntl has no name for it
 
 
 def has_thread_sanitizer():
@@ -121,23 +123,27 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(process.returncode, 5)
 
     def start_and_let_it_pack(self, command):
-        """Starts a launcher whose command has ended, and which waits while packing until self.pipe is opened. Returns it
-        and the process id of the command, which is free by then."""
+        """Starts a launcher whose command has ended, and which waits while packing: for a file with a lease. Returns it and
+        the process id of the command, which is free by then."""
         process = subprocess.Popen([MILLRACE, "trace", "-o", self.trace, "--", "sh", "-c",
-                                    command + '; mkfifo "$MILLRACE_TRACE_SESSION/0.rings"; echo $$'],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                    command + '; : > "$MILLRACE_TRACE_SESSION/0.rings"; echo $$; read line'],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         pid = int(process.stdout.readline())
-        self.pipe, = glob.glob(os.path.join(self.trace, "*", "0.rings"))
+        self.leased, = glob.glob(os.path.join(self.trace, "*", "0.rings"))
+        self.lease = os.open(self.leased, os.O_RDWR)
+        fcntl.fcntl(self.lease, F_SETSIG, signal.SIGURG)  # the default would end this process
+        fcntl.fcntl(self.lease, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        process.stdin.write("\n")
+        process.stdin.flush()
         self.wait_until(lambda: not os.path.exists(f"/proc/{pid}"))
         return process, pid
 
     def let_it_go_on(self, process):
-        pipe = os.open(self.pipe, os.O_RDWR)  # a reader no longer waits for a writer
-        self.addCleanup(os.close, pipe)
+        os.close(self.lease)
         _, error = process.communicate(timeout=PATIENCE_S)
-        os.remove(self.pipe)
+        os.remove(self.leased)
         return error
 
     @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer delays signals while a thread waits in a system call")

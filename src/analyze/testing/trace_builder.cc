@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 namespace millrace::analyze {
 namespace {
@@ -143,6 +144,7 @@ Program TraceBuilder::program(const ProgramSpec& spec) {
 }
 
 void TraceBuilder::write() {
+  std::filesystem::remove(state_->path);  // that of an earlier builder: a writer replaces no file
   auto writer = must(trace::TraceWriter::create(state_->path, 1'700'000'000'000'000'000));
   std::map<std::string, uint32_t> sessions;
   for (size_t i = 0; i < state_->processes.size(); ++i) {

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/subprocess.h"
 #include "trace/all/session_names.h"
 #include "trace/all/system_call_filter.h"
 #include "trace/all/system_call_tracer.h"
@@ -107,24 +107,8 @@ void detach_from_caller(const Pipes& pipes) {
   }
   const int nothing = open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) dup2(nothing, fd);
-  const int kept[] = {pipes.watcher_pid.write_end.fd(), pipes.permitted.read_end.fd(),
-                      pipes.attached.write_end.fd(), pipes.failure.write_end.fd()};
-  const long limit = sysconf(_SC_OPEN_MAX);
-  int first = 3;
-  for (;;) {
-    int next = -1;
-    for (const int fd : kept) {
-      if (fd >= first && (next < 0 || fd < next)) next = fd;
-    }
-    const unsigned last = next < 0 ? ~0u : static_cast<unsigned>(next) - 1;
-    if (last + 1 > static_cast<unsigned>(first) || next < 0) {
-      if (syscall(SYS_close_range, first, last, 0) != 0) {
-        for (int fd = first; fd < limit && static_cast<unsigned>(fd) <= last; ++fd) close(fd);
-      }
-    }
-    if (next < 0) break;
-    first = next + 1;
-  }
+  close_descriptors_except({pipes.watcher_pid.write_end.fd(), pipes.permitted.read_end.fd(),
+                            pipes.attached.write_end.fd(), pipes.failure.write_end.fd()});
   prctl(PR_SET_NAME, kWatcherName, 0, 0, 0);
   if (chdir("/") != 0) return;  // then it stays where it is
 }

@@ -1,5 +1,7 @@
 #include "trace/pack/packed_writer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/crc32c.h"
@@ -260,6 +262,10 @@ Status PackedWriter::append_clock(const std::vector<wire::ClockSample>& samples)
   BytesOut payload;
   put_clock(samples, payload);
   return append_table(TraceBlockKind::kClock, static_cast<uint32_t>(samples.size()), payload);
+}
+
+void PackedWriter::truncate(uint64_t size_bytes) const {
+  static_cast<void>(::ftruncate(file_.fd(), static_cast<off_t>(size_bytes)));
 }
 
 Status PackedWriter::finish() {

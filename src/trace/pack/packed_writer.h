@@ -64,6 +64,8 @@ class PackedWriter {
   // Writes pending tables, the index and the trailer. More may be appended afterwards.
   Status finish();
   Status sync() const { return file_.sync(); }
+  // Frees the space of what was written after that, if possible. Only close() may follow.
+  void truncate(uint64_t size_bytes) const;
   Status close() { return file_.close(); }
 
  private:

@@ -32,15 +32,6 @@ struct PendingBlock {
   ProcessIndex process{};
 };
 
-// Frees the space of the packed part of a log. If the file system cannot do that, the space is
-// freed when the process has ended.
-void free_log_space(const fs::path& log, uint64_t size_bytes) {
-  const auto file = File::open(log, O_WRONLY);
-  if (!file.ok() || size_bytes == 0) return;
-  const int mode = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-  static_cast<void>(fallocate(file->fd(), mode, 0, static_cast<off_t>(size_bytes)));
-}
-
 }  // namespace
 
 struct Packer::State final : Registry {
@@ -209,8 +200,7 @@ Result<PackOutcome> Packer::State::run(bool at_end) {
   }
   if (!status.ok()) {
     // What was written since the last commit does not count: free the space.
-    std::error_code ignored;
-    std::filesystem::resize_file(output, committed_bytes, ignored);
+    if (writer) writer->truncate(committed_bytes);
     start_over();
     return fail(status.error().code(),
                 "{}: {}; the recording in {} is unchanged, and can be read "
@@ -468,9 +458,8 @@ Status Packer::State::commit(bool with_index) {
 }
 
 void Packer::State::remove_packed(PackOutcome& outcome) {
-  std::error_code error;
   for (const auto& [name, change] : changes) {
-    if (!consumed[name].done) free_log_space(session.log_path(name), consumed[name].log_bytes);
+    if (!consumed[name].done) session.free_log_space(name, consumed[name].log_bytes);
   }
   // Listed only now, after all possible writers have ended: everything they left is here.
   bool anything_left = !outcome.running.empty();
@@ -482,8 +471,11 @@ void Packer::State::remove_packed(PackOutcome& outcome) {
     session.remove(name);
   }
   if (anything_left || !has_index) return;
-  fs::remove_all(session.path(), error);
-  outcome.session_removed = !error;
+  outcome.session_removed = remove_session(session.path());
+  if (!outcome.session_removed) {
+    outcome.problems.push_back(session.path().string() +
+                               ": has files that are not of the recording; they stay");
+  }
 }
 
 }  // namespace millrace::trace

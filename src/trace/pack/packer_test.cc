@@ -381,6 +381,50 @@ void* map_shared(const fs::path& path) {
   return mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file->fd(), 0);
 }
 
+TEST_F(PackerTest, FilesOfOthersInASessionStay) {
+  sample_.write_process("42-f4240", RecordedSample::process(42), {ring(0, 0, 42, 1000, 10)}, {});
+  sample_.write_session();
+  fs::create_directory(sample_.directory() / "notes");
+  fs::copy_file(sample_.directory() / "42-f4240.rings", sample_.directory() / "copy.rings");
+  for (const char* name : {"train.log", "notes/a", "12.log", "2026-11.log", "session.notes"}) {
+    std::ofstream(sample_.directory() / name) << "mine";
+  }
+  const auto outcome = open().finish();
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+  EXPECT_FALSE(outcome->session_removed);
+  EXPECT_THAT(outcome->problems, ElementsAre(HasSubstr("has files that are not of the recording")));
+  for (const char* name : {"train.log", "notes/a", "12.log", "2026-11.log", "session.notes"}) {
+    EXPECT_EQ(*read_file(sample_.directory() / name), "mine");
+  }
+  EXPECT_TRUE(fs::exists(sample_.directory() / "copy.rings"));
+  EXPECT_FALSE(fs::exists(sample_.directory() / "session"));
+  EXPECT_THAT(all_begins(), SizeIs(20));
+}
+
+TEST_F(PackerTest, AFileThatASessionLinksToIsNotChanged) {
+  for (const bool is_symbolic : {true, false}) {
+    const wire::ProcessPage page = living();
+    sample_.write_process(
+        "7-1", page, {ring(0, 4, page.pid, 90'000'000, 10)},
+        {ring(0, 0, page.pid, 1000, 2046), ring(0, 1, page.pid, 20'000'000, 2046),
+         ring(0, 2, page.pid, 40'000'000, 2046), ring(0, 3, page.pid, 60'000'000, 2046)});
+    sample_.write_session();
+    const fs::path log = sample_.directory() / "7-1.log";
+    const fs::path precious = directory_->path() / "precious";
+    fs::rename(log, precious);
+    is_symbolic ? fs::create_symlink(precious, log) : fs::create_hard_link(precious, log);
+    const std::string before = *read_file(precious);
+    const auto outcome = open().finish();
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message();
+    EXPECT_GT(outcome->events, 8000u);
+    EXPECT_THAT(outcome->running, SizeIs(1));
+    EXPECT_EQ(*read_file(precious), before);
+    fs::remove(output_);
+    fs::remove_all(sample_.directory());
+    fs::create_directory(sample_.directory());
+  }
+}
+
 TEST_F(PackerTest, AForkedChildThatHasRecordedNothingYetKeepsTheSession) {
   wire::ProcessPage page = living();
   page.start_time = 1;  // belongs to an earlier process with this PID, which has ended

@@ -1,8 +1,6 @@
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
-
+#include "base/atomic_file.h"
 #include "base/directory.h"
 #include "trace/pack/packed_writer.h"
 #include "trace/trace.h"
@@ -10,9 +8,18 @@
 namespace millrace::trace {
 
 struct TraceWriter::State {
+  State(std::string final_path, NewFile& made, PackedWriter packed)
+      : path(std::move(final_path)),
+        partial_path(std::move(made.path)),
+        writer(std::move(packed)) {}
+  ~State() {
+    if (!is_finished) unlink(partial_path.c_str());
+  }
+
   std::string path;
   std::string partial_path;  // its name until finish()
   PackedWriter writer;
+  bool is_finished = false;
 };
 
 TraceWriter::TraceWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -20,15 +27,13 @@ TraceWriter::TraceWriter(TraceWriter&&) noexcept = default;
 TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
 TraceWriter::~TraceWriter() = default;
 
+const std::string& TraceWriter::partial_path() const { return state_->partial_path; }
+
 Result<TraceWriter> TraceWriter::create(const std::string& path, int64_t origin_wall_ns) {
-  std::string partial_path = path + ".partial";
-  unlink(partial_path.c_str());  // left by a killed writer, or someone else's link
-  ASSIGN_OR_RETURN(File file,
-                   File::open(partial_path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  ASSIGN_OR_RETURN(NewFile made, create_beside(path, 0600));
   ASSIGN_OR_RETURN(PackedWriter writer,
-                   PackedWriter::create(std::move(file), origin_wall_ns, 0).within(partial_path));
-  return TraceWriter(std::make_unique<State>(
-      State{.path = path, .partial_path = std::move(partial_path), .writer = std::move(writer)}));
+                   PackedWriter::create(std::move(made.file), origin_wall_ns, 0).within(path));
+  return TraceWriter(std::make_unique<State>(path, made, std::move(writer)));
 }
 
 uint32_t TraceWriter::add_session(const Session& session) {
@@ -67,9 +72,10 @@ Status TraceWriter::finish() {
   RETURN_IF_ERROR(state_->writer.finish().within(state_->partial_path));
   RETURN_IF_ERROR(state_->writer.sync().within(state_->partial_path));
   RETURN_IF_ERROR(state_->writer.close().within(state_->partial_path));
-  if (rename(state_->partial_path.c_str(), state_->path.c_str()) != 0) {
-    return fail_os(errno, "cannot rename " + state_->partial_path).within(state_->path);
+  if (const int error = rename_to_new(state_->partial_path, state_->path); error != 0) {
+    return fail_os(error, "cannot rename " + state_->partial_path).within(state_->path);
   }
+  state_->is_finished = true;
   return sync_directory(directory_of(state_->path));
 }
 

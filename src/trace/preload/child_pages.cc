@@ -36,14 +36,7 @@ void ChildPages::make(const char* directory, uint32_t process, uint64_t ticks, c
   const uint32_t count = forks < kChildPagesMax / 2 ? forks * 2 : kChildPagesMax;
   const hook::Scratch<PathText> path;
   if (!path) return;
-  TextBuilder(path->text)
-      .add(directory)
-      .add("/areas-")
-      .add(process)
-      .add("-")
-      .add(ticks, 16)
-      .add(".rings")
-      .end();
+  Text(path->text).add(directory).add("/areas-").add(process).add("-").add(ticks, 16).add(".rings");
   int error = 0;
   void* memory = map_file({.path = path->text,
                            .offset = 0,

@@ -22,7 +22,7 @@ constexpr unsigned kOwnerOnly = 0600;  // command lines and file names are priva
 bool would_belong_to(uid_t owner, const char* path) {
   const size_t size = std::strlen(path) + 40;
   auto* probe = static_cast<char*>(__builtin_alloca(size));
-  TextBuilder(probe, size).add(path).add(".probe-").add(hook::sys_gettid()).end();
+  Text(probe, size).add(path).add(".probe-").add(hook::sys_gettid());
   const int fd = sys_open(probe, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kOwnerOnly);
   if (fd < 0) return false;
   struct stat info;
@@ -57,6 +57,7 @@ int with_descriptor(Attempt attempt) {
 // process may have made the space, and written to it, in the meantime.
 // REQUIRES: `fd` is open for appending.
 int allocate(int fd, uint64_t offset, size_t size) {
+  if (offset + size > hook::sys_file_bytes_max()) return EFBIG;
   const int result = hook::sys_fallocate(fd, offset, size);
   if (result != -EOPNOTSUPP && result != -ENOSYS) return -result;
   static constexpr char kZeros[4096] = {};
@@ -125,7 +126,8 @@ int append_file(const char* path, const void* data, size_t size, Turn& turn, uin
     // If the disk is full, remove what was written: the next chunk of the log must begin where a
     // reader expects it.
     const long end = hook::sys_lseek(fd, 0, SEEK_END);
-    const int result = write_all(fd, data, size);
+    const bool fits = end < 0 || static_cast<uint64_t>(end) + size <= hook::sys_file_bytes_max();
+    const int result = fits ? write_all(fd, data, size) : EFBIG;
     if (result != 0 && end >= 0) hook::sys_ftruncate(fd, static_cast<uint64_t>(end));
     turn.leave(thread);
     sys_close(fd);
@@ -137,7 +139,7 @@ int write_new_file(const char* path, const void* data, size_t size) {
   return with_descriptor([&] {
     const int fd = sys_open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, kOwnerOnly);
     if (fd < 0) return -fd;
-    const int result = write_all(fd, data, size);
+    const int result = size <= hook::sys_file_bytes_max() ? write_all(fd, data, size) : EFBIG;
     sys_close(fd);
     if (result != 0) hook::sys_unlink(path);
     return result;

@@ -113,7 +113,7 @@ namespace {
 
 hook::Description* ask_for_description(int fd) {
   char link[32];
-  TextBuilder(link).add("/proc/self/fd/").add(static_cast<uint64_t>(fd)).end();
+  Text(link).add("/proc/self/fd/").add(static_cast<uint64_t>(fd));
   const hook::Scratch<hook::ScratchText> scratch;
   if (!scratch) return nullptr;
   const char* text = scratch->text;

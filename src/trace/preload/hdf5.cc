@@ -105,7 +105,7 @@ Hdf5::Names Hdf5::ask_names(Id object) const {
     const hook::Scratch<Name> name;
     if (!name) return names;
     const size_t length =
-        TextBuilder(name->text).add(recorder.names.text(names.file)).add(":").add(inside).end();
+        Text(name->text).add(recorder.names.text(names.file)).add(":").add(inside).size();
     names.name = intern({name->text, length});
   }
   return names;

@@ -12,7 +12,6 @@
 #include "hook/program_memory.h"
 #include "hook/scratch.h"
 #include "hook/syscall.h"
-#include "trace/preload/exec_environment.h"
 #include "trace/preload/hooks.h"
 #include "trace/preload/mappings.h"
 #include "wire/store_state.h"
@@ -20,15 +19,9 @@
 namespace millrace::trace {
 namespace {
 
-// Calls use(environment) with a completed environment on the stack: a vfork child shares its
-// parent's other memory.
 template <typename Use>
 auto with_environment(char* const* environment, Use use) {
-  if (environment != environ && !hook::can_read_strings(environment)) return use(environment);
-  const size_t missing = missing_environment_bytes(environment);
-  if (missing == 0) return use(environment);
-  void* memory = __builtin_alloca(missing);
-  return use(static_cast<char* const*>(complete_environment(environment, memory)));
+  return hook::with_environment(kept_environment, environment, use);
 }
 
 // If exec returns, it has failed.

@@ -65,7 +65,7 @@ bool on_several_nodes(const wire::PlaceVariables& place) {
 uint64_t job_number() {
   const hook::Scratch<hook::ScratchText> scratch;
   if (!scratch) return 0;
-  TextBuilder builder(scratch->text);
+  Text builder(scratch->text);
   for (const std::string_view name :
        {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PALS_APID", "SLURM_JOB_ID"}) {
     if (variable(name).empty()) continue;
@@ -75,7 +75,7 @@ uint64_t job_number() {
     builder.add(" ").add(variable("SLURM_RESTART_COUNT"));
     // Open MPI's namespace has few bits. The address of its mpirun is added.
     builder.add(" ").add(variable("OMPI_MCA_orte_hnp_uri"));
-    return wire::name_hash(scratch->text, builder.end()) | 1;
+    return wire::name_hash(scratch->text, builder.size()) | 1;
   }
   return 0;
 }
@@ -89,9 +89,9 @@ std::string_view trace_directory() {
 }
 
 void name_files(uint64_t job, int rank) {
-  TextBuilder(agreement.folder).add(trace_directory()).add("/.mpi-").add(job).end();
-  TextBuilder(agreement.own).add(agreement.folder).add("/").add(static_cast<uint64_t>(rank)).end();
-  TextBuilder(agreement.verdict).add(agreement.folder).add("/verdict").end();
+  Text(agreement.folder).add(trace_directory()).add("/.mpi-").add(job);
+  Text(agreement.own).add(agreement.folder).add("/").add(static_cast<uint64_t>(rank));
+  Text(agreement.verdict).add(agreement.folder).add("/verdict");
 }
 
 long make_link(const char* path, std::string_view content) {

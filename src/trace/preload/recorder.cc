@@ -12,7 +12,6 @@
 #include "hook/say.h"
 #include "hook/scratch.h"
 #include "hook/syscall.h"
-#include "trace/preload/exec_environment.h"
 #include "trace/preload/file_access.h"
 #include "trace/preload/hooks.h"
 #include "trace/preload/mappings.h"
@@ -185,7 +184,7 @@ void warn(const char* what, int error) {
   const char* reason = strerrordesc_np(error);
   const hook::Scratch<Warning> warning;
   if (!warning) return;
-  const size_t size = TextBuilder(warning->text)
+  const size_t size = Text(warning->text)
                           .add("millrace: cannot record into ")
                           .add(recorder.settings.session[0] != '\0' ? recorder.settings.session
                                                                     : recorder.settings.directory)
@@ -193,8 +192,9 @@ void warn(const char* what, int error) {
                           .add(what)
                           .add(": ")
                           .add(reason == nullptr ? "unknown error" : reason)
+                          .add(error == EFBIG ? " (ulimit -f limits the size of files)" : "")
                           .add("; the program runs without being traced\n")
-                          .end();
+                          .size();
   hook::say(warning->text, size);
 }
 
@@ -219,7 +219,9 @@ bool initialise() {
     return false;
   }
   process.rank = read_rank(environ);
-  remember_environment(recorder.settings);
+  if (kept_environment.remember_own_library("MILLRACE_TRACE", "MILLRACE_TRACE_")) {
+    kept_environment.add("MILLRACE_TRACE_SESSION", recorder.settings.session);
+  }
   recorder.gate.install();
   pthread_key_create(&process.thread_end_key, &on_thread_end);
   pthread_atfork(&on_fork, nullptr, &on_fork_in_child);

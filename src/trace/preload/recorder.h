@@ -15,6 +15,7 @@
 #include <type_traits>
 
 #include "hook/descriptors.h"
+#include "hook/environment.h"
 #include "hook/syscall.h"
 #include "trace/preload/name_table.h"
 #include "trace/preload/settings.h"
@@ -69,6 +70,9 @@ struct Recorder {
   hook::Descriptors descriptors;
 };
 extern constinit Recorder recorder;
+
+// What programs need that a traced program starts.
+inline constinit hook::Environment kept_environment;
 
 inline constexpr uint32_t kReady = 1;  // the bit of Level::kNone: set whatever the levels are
 inline constexpr uint32_t kStopped = 1u << 7;  // stop_recording(): no level, and not started again

@@ -53,14 +53,14 @@ void add_loss(wire::LossCounters& counters, uint64_t events, uint64_t first_tick
 }
 
 void Rings::write_path(const char* ending, PathText& out) const {
-  TextBuilder text(out.text);
+  Text text(out.text);
   text.add(directory_)
       .add(child_page_ == kNoChildPage ? "/" : "/areas-")
       .add(name_process_)
       .add("-");
   text.add(name_ticks_, 16);
   if (child_page_ != kNoChildPage) text.add("@").add(child_page_);
-  text.add(ending).end();
+  text.add(ending);
 }
 
 wire::ProcessPage* Rings::create(const char* directory, uint32_t process, uint64_t ticks,

@@ -72,7 +72,7 @@ int make_session(const Settings& settings, const wire::SessionPage& page, const 
   if (error != 0) return error;
   const hook::Scratch<PathText> own_path;
   if (!own_path) return ENOMEM;
-  TextBuilder(own_path->text).add(path).add(".").add(hook::sys_getpid()).end();
+  Text(own_path->text).add(path).add(".").add(hook::sys_getpid());
   error = write_new_file(own_path->text, &page, wire::kPageSizeBytes);
   if (error != 0) return error;
   error = -hook::sys_link(own_path->text, path);
@@ -111,28 +111,27 @@ wire::SessionPage* attach_session(Settings& settings, int* error) {
   if (!scratch) return nullptr;
   auto& path = scratch->text;
   if (settings.session[0] != '\0') {
-    TextBuilder(path).add(settings.session).add("/session").end();
+    Text(path).add(settings.session).add("/session");
     wire::SessionPage* page = map_page(path, error);
     if (settings.directory[0] == '\0' || (page != nullptr && is_of_this_boot(*page))) return page;
   }
   alignas(8) static char memory[wire::kPageSizeBytes];
   auto& page = *reinterpret_cast<wire::SessionPage*>(memory);
   describe_host(page);
-  TextBuilder(settings.session)
+  Text(settings.session)
       .add(settings.directory)
       .add("/")
       .add(page.host[0] == '\0' ? "host" : page.host)
       .add("-")
-      .add(std::string_view(page.boot_id, 8))
-      .end();
-  TextBuilder(path).add(settings.session).add("/session").end();
+      .add(std::string_view(page.boot_id, 8));
+  Text(path).add(settings.session).add("/session");
   if (wire::SessionPage* existing = map_page(path, error)) return existing;
   page.magic = wire::kSessionMagic;
   page.version = wire::kRecordingVersion;
   page.counter = choose_counter();
   page.first = sample_clocks(page.counter != wire::CounterSource::kMonotonicClock);
   page.levels = settings.levels;
-  TextBuilder(page.filters).add(settings.include).add("\n").add(settings.exclude).end();
+  Text(page.filters).add(settings.include).add("\n").add(settings.exclude);
   *error = make_session(settings, page, path);
   return *error != 0 ? nullptr : map_page(path, error);
 }

@@ -32,7 +32,7 @@ void set_seen(unsigned fd, bool value) {
 
 bool is_ring(unsigned fd) {
   char link[32];
-  TextBuilder(link).add("/proc/self/fd/").add(uint64_t{fd}).end();
+  Text(link).add("/proc/self/fd/").add(uint64_t{fd});
   char target[64];
   const long size = hook::sys_readlink(link, target, sizeof(target));
   return size > 0 &&

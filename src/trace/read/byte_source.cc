@@ -1,13 +1,13 @@
 #include "trace/read/byte_source.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
+
+#include "base/input_file.h"
 
 namespace millrace::trace {
 
 Result<ByteSource> ByteSource::from_file(const std::string& path) {
-  ASSIGN_OR_RETURN(File file, File::open(path, O_RDONLY));
+  ASSIGN_OR_RETURN(File file, open_input(path));
   ASSIGN_OR_RETURN(const uint64_t size_bytes, file.size_bytes());
   return ByteSource(std::move(file), size_bytes);
 }
@@ -21,7 +21,7 @@ Result<ByteSource> ByteSource::from_piece(const Piece& piece) {
   source.begin_ = piece.offset;
   source.piece_bytes_ = piece.size_bytes;
   source.size_bytes_ = piece.size_bytes;
-  if (auto more = File::open(piece.more_path, O_RDONLY); more.ok()) {
+  if (auto more = open_input(piece.more_path); more.ok()) {
     ASSIGN_OR_RETURN(const uint64_t more_bytes, more->size_bytes());
     source.size_bytes_ = std::max(source.size_bytes_, more_bytes);
     source.more_ = *std::move(more);

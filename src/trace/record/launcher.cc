@@ -208,7 +208,7 @@ Result<LaunchOutcome> launch(const LaunchOptions& options) {
     auto status = run_and_pack(options, outcome);
     if (!status.ok()) {
       std::error_code error;
-      std::filesystem::remove_all(outcome.session, error);  // the command did not run
+      remove_session(outcome.session);  // the command did not run
       std::filesystem::remove(outcome.packed_file, error);
       return status.error();
     }

@@ -64,17 +64,65 @@ std::vector<std::string> child_pages_in_use(const fs::path& path) {
   return found;
 }
 
+// To change a file of a recording, which may come from somebody else: not through a link, and not
+// one that has another name elsewhere.
+Result<File> open_recorded(const fs::path& path) {
+  ASSIGN_OR_RETURN(File file, File::open(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status{};
+  if (fstat(file.fd(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1)
+    return file;
+  return fail(Errc::kPermission, "{}: is a link or a special file", path.native());
+}
+
+void free_space(const File& file, uint64_t offset, uint64_t size_bytes) {
+  static_cast<void>(fallocate(file.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                              static_cast<off_t>(offset), static_cast<off_t>(size_bytes)));
+}
+
 // Erases the magic number of a child page, so that it is not read again, and frees its space.
 void remove_child_page(const fs::path& path, uint32_t number) {
-  const auto file = File::open(path, O_WRONLY);
+  const auto file = open_recorded(path);
   if (!file.ok()) return;
   const uint64_t nothing = 0;
   const uint64_t offset = wire::child_page_offset(number);
   if (!file->write_at(offset, ByteView(reinterpret_cast<const std::byte*>(&nothing), 8)).ok())
     return;
-  static_cast<void>(fallocate(file->fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                              static_cast<off_t>(offset),
-                              static_cast<off_t>(wire::kChildPageSizeBytes)));
+  free_space(*file, offset, wire::kChildPageSizeBytes);
+}
+
+// "42-f4240", "areas-42-f4240" or "areas-42-f4240@3": the names of recordings.
+bool is_recording_name(std::string_view name) {
+  if (name.starts_with(kChildPagesBeginning)) name.remove_prefix(kChildPagesBeginning.size());
+  const auto take = [&](std::string_view letters) {
+    const size_t count = std::min(name.find_first_not_of(letters), name.size());
+    name.remove_prefix(count);
+    return count > 0;
+  };
+  constexpr std::string_view kDecimal = "0123456789";
+  if (!take(kDecimal) || !take("-") || !take("0123456789abcdef")) return false;
+  return name.empty() ||
+         (take(std::string_view(&kChildPageMark, 1)) && take(kDecimal) && name.empty());
+}
+
+// What recorders write into a session; those that begin with "session." are left by killed ones.
+bool is_recorded_name(const fs::path& file) {
+  const std::string name = file.filename().native();
+  if (name == "session" || name == "names" || name == "names.index") return true;
+  constexpr std::string_view kOfKilled = "session.";  // and the process id
+  if (name.starts_with(kOfKilled)) {
+    return name.size() > kOfKilled.size() &&
+           name.find_first_not_of("0123456789", kOfKilled.size()) == std::string::npos;
+  }
+  const fs::path ending = file.extension();
+  const std::string recording = file.stem().native();
+  if (!is_recording_name(recording)) return false;
+  if (ending != ".log") return ending == kRingsEnding;
+  // "2026-11.log" may be the user's. That of a recording has rings.
+  const auto page = child_page_of(recording);
+  std::error_code error;
+  const std::string rings(kRingsEnding);
+  return fs::exists(file.parent_path() / (recording + rings), error) ||
+         (page && fs::exists(file.parent_path() / (page->file + rings), error));
 }
 
 std::string read_boot_id() {
@@ -224,11 +272,29 @@ Result<ByteSource> SessionDirectory::open_rings(const std::string& recording) co
 }
 
 void SessionDirectory::remove(const std::string& recording) const {
+  if (!is_recording_name(recording)) return;  // somebody has copied it
   std::error_code error;
+  // The log first: one without rings may be somebody else's.
+  fs::remove(log_path(recording), error);
   if (const auto page = child_page_of(recording))
     remove_child_page(rings_path(page->file), page->number);
   fs::remove(rings_path(recording), error);
-  fs::remove(log_path(recording), error);
+}
+
+void SessionDirectory::free_log_space(const std::string& recording, uint64_t size_bytes) const {
+  const auto file = open_recorded(log_path(recording));
+  if (file.ok() && size_bytes > 0) free_space(*file, 0, size_bytes);
+}
+
+bool remove_session(const fs::path& session) {
+  std::error_code error;
+  std::vector<fs::path> recorded;
+  for (const auto& entry : fs::directory_iterator(session, error)) {
+    const bool is_file = entry.symlink_status(error).type() == fs::file_type::regular;
+    if (is_file && is_recorded_name(entry.path())) recorded.push_back(entry.path());
+  }
+  for (const fs::path& file : recorded) unlink(file.c_str());
+  return rmdir(session.c_str()) == 0;
 }
 
 Result<wire::ProcessPage> SessionDirectory::read_process(const std::string& recording) const {

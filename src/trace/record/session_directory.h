@@ -51,6 +51,9 @@ class SessionDirectory {
   // reader that still finds the page afterwards has read a complete recording.
   void remove(const std::string& recording) const;
 
+  // Gives the space of the beginning of a log back to the disk.
+  void free_log_space(const std::string& recording, uint64_t size_bytes) const;
+
   Result<wire::ProcessPage> read_process(const std::string& recording) const;
   Result<ProcessRecording> read(const std::string& recording, const Consumed& consumed,
                                 ProcessRecording::Extent extent) const;
@@ -73,6 +76,10 @@ class SessionDirectory {
   std::filesystem::path path_;
   wire::SessionPage page_;
 };
+
+// Removes what recorders have written into a session, and its directory. Returns false if somebody
+// else has put files there: they stay.
+bool remove_session(const std::filesystem::path& session);
 
 // Processes that may still record into a session, even if they have not started to: their PIDs as
 // this process sees them, without itself and without the watcher of --all, which ends after
