@@ -217,7 +217,6 @@ def count_calls(driver, run_block):
 
 def run(arguments, *options, trace, window=None):
     """Runs train() in a traced process, and returns what it measured. `window` are the steps that are traced."""
-    shutil.rmtree(trace, ignore_errors=True)
     command = [sys.executable, "-m", "millrace.trace", "-o", str(trace)]
     command += ["--steps", window] if window else []
     command += [__file__, "--device", arguments.device, "--side", str(arguments.side), *map(str, options)]
@@ -287,7 +286,6 @@ def compare_kernels(arguments, results):
     results["profiled"] = {"own": own, "bytes": profile.stat().st_size}
     print(f"\ntorch.profiler's trace of three steps: {profile.stat().st_size:,} bytes")
     imported = arguments.output / "kineto"
-    shutil.rmtree(imported, ignore_errors=True)
     done = subprocess.run([find_program(), "import", str(profile), "-o", str(imported)], text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False)
     print(done.stdout.strip())
@@ -324,6 +322,8 @@ def main():
     if arguments.train:
         return train_blocks(arguments) if arguments.train == "blocks" else train(arguments)
     arguments.output.mkdir(parents=True, exist_ok=True)
+    if any(arguments.output.iterdir()):
+        sys.exit(f"{arguments.output} is not empty; choose another --output")
     results = {"device": device_name(arguments), "busy": []}
     print(f"{results['device']}\nrun           steps  ms a step   own busy   report's busy   own wait  "
           "report: wait ms  launch ms  basis")

@@ -393,6 +393,20 @@ class CallsTest(TracedTest):
         self.assertEqual(len(recording.named("device_time_lost")), 1)
         self.assertEqual(len(recording.named("device")), 2)
 
+    def test_a_call_of_the_driver_that_hangs_does_not_stop_training(self):
+        recording = self.record(TIMER + """
+    launch(WORK), end_step()
+    driver.fake_block(1)
+    _trace._device_drain()  # wakes the thread that reads, and gives up after a while
+    assert driver.fake_blocked() == 1
+    _trace._device_capture(True), _trace._device_capture(False)
+    launch(COPY), launch(WORK), end_step()
+    assert driver.fake_blocked() == 1, "training waited for the driver"
+    driver.fake_block(0)
+    _trace._device_drain()
+    """)
+        self.assertEqual(len(recording.named("device")), 3)
+
     def test_a_forked_child_asks_nothing(self):
         self.record(TIMER + """
     import os

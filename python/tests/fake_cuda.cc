@@ -22,6 +22,8 @@ Stream streams[4];
 int contexts[2];
 thread_local void* context = &contexts[0];
 std::atomic<bool> fails{false};
+std::atomic<int64_t> blocks_until_ns{0};
+std::atomic<int> blocked{0};  // threads that wait in a query
 std::atomic<double> clock_speed{1.001};
 
 struct {
@@ -62,6 +64,12 @@ int cuEventRecord(void* event, void* stream) {
 
 int cuEventQuery(void* event) {
   ++calls.queried;
+  ++blocked;
+  while (now_ns() < blocks_until_ns) {
+    const timespec pause{.tv_sec = 0, .tv_nsec = 1'000'000};
+    nanosleep(&pause, nullptr);
+  }
+  --blocked;
   return static_cast<Event*>(event)->ns <= now_ns() ? 0 : kNotReady;
 }
 
@@ -98,6 +106,11 @@ void fake_work(int stream, double ms) {
 void fake_clock_speed(double speed) { clock_speed = speed; }
 
 void fake_fail(int wanted) { fails = wanted != 0; }
+
+// Queries wait until this is called with 0, or for 20 seconds: who waits for them is found out.
+void fake_block(int wanted) { blocks_until_ns = wanted != 0 ? now_ns() + 20'000'000'000 : 0; }
+
+int fake_blocked() { return now_ns() < blocks_until_ns ? blocked.load() : 0; }
 
 long fake_created() { return calls.created.exchange(0); }
 long fake_recorded() { return calls.recorded.exchange(0); }

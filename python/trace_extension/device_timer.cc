@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include <new>
 
@@ -14,6 +15,8 @@ namespace {
 
 // No error of a driver: after one, times are read again from the next probe on.
 constexpr int kNoBegin = -1;
+
+constexpr uint64_t kCapturePatienceNs = 100'000'000;
 
 // The number of the region's name.
 uint32_t name_of(Work work) {
@@ -165,7 +168,7 @@ void DeviceTimer::end_group() {
   grouped_.store(written_, std::memory_order_release);
   if (written_ - woken_at_ < kWakeAt) return;
   woken_at_ = written_;
-  // If the lock is held, the reader is awake; this thread must not wait for it.
+  // If the lock is held, the reader is awake, or will be soon.
   if (pthread_mutex_trylock(&lock_) != 0) return;
   is_woken_ = true;
   pthread_cond_signal(&wake_);
@@ -210,9 +213,9 @@ bool DeviceTimer::is_all_read() const {
 }
 
 void DeviceTimer::set_capturing(bool is_capturing) {
-  pthread_mutex_lock(&lock_);
   is_capturing_ = is_capturing;
-  pthread_mutex_unlock(&lock_);
+  const uint64_t until_ns = monotonic_ns() + kCapturePatienceNs;
+  while (is_capturing && is_asking_ && monotonic_ns() < until_ns) usleep(10);
 }
 
 // ---- the reading thread -------------------------------------------------------------------------
@@ -235,22 +238,23 @@ bool DeviceTimer::start_reader() {
 
 void* DeviceTimer::read_on(void* timer) {
   auto* self = static_cast<DeviceTimer*>(timer);
-  pthread_mutex_lock(&self->lock_);
-  while (!self->is_ending_) {
+  for (bool is_ending = false; !is_ending;) {
+    pthread_mutex_lock(&self->lock_);
     const timespec until = time_after(options.read_ns);
     while (!self->is_woken_ && pthread_cond_timedwait(&self->wake_, &self->lock_, &until) == 0) {
     }
     self->is_woken_ = false;
-    self->read_round();
+    is_ending = self->is_ending_;
+    pthread_mutex_unlock(&self->lock_);
+    self->read_now();
   }
-  pthread_mutex_unlock(&self->lock_);
   return nullptr;
 }
 
 void DeviceTimer::read_now() {
-  pthread_mutex_lock(&lock_);
+  pthread_mutex_lock(&round_);
   read_round();
-  pthread_mutex_unlock(&lock_);
+  pthread_mutex_unlock(&round_);
 }
 
 void DeviceTimer::wake_reader() {
@@ -273,23 +277,28 @@ void DeviceTimer::end_reader(uint64_t timeout_ns) {
   has_reader_ = false;
 }
 
-// A stream works in order: if the last bracket of a group has passed, all of it have.
-// REQUIRES: `lock_` is held.
+// REQUIRES: `round_` is held.
 void DeviceTimer::read_round() {
-  while (!is_capturing_ && !has_failed_) {
-    uint32_t last = read_.load(std::memory_order_relaxed);
-    if (last == grouped_.load(std::memory_order_acquire)) return;
-    while (!at(last).is_last_of_group) ++last;
-    const Bracket& bracket = at(last);
-    int result = driver_.set_context(bracket.lane->device->context);
-    if (result == 0) result = driver_.query_event(bracket.end);
-    if (result == kNotReady) return;
-    if (result != 0) {
-      fail(result);
-      return;
-    }
-    read_group(last);
+  for (bool goes_on = true; goes_on && !has_failed_;) {
+    is_asking_ = true;  // before is_capturing_ is looked at, so that set_capturing() sees it
+    goes_on = !is_capturing_ && ask_for_group();
+    is_asking_ = false;
   }
+}
+
+// A stream works in order: if the last bracket of a group has passed, all of it have. Returns
+// whether more may have passed.
+bool DeviceTimer::ask_for_group() {
+  uint32_t last = read_.load(std::memory_order_relaxed);
+  if (last == grouped_.load(std::memory_order_acquire)) return false;
+  while (!at(last).is_last_of_group) ++last;
+  const Bracket& bracket = at(last);
+  int result = driver_.set_context(bracket.lane->device->context);
+  if (result == 0) result = driver_.query_event(bracket.end);
+  if (result == kNotReady) return false;
+  if (result != 0) return fail(result);
+  read_group(last);
+  return true;
 }
 
 void DeviceTimer::read_group(uint32_t last) {

@@ -91,7 +91,8 @@ class DeviceTimer {
   // Whether all work of the steps so far is recorded.
   bool is_all_read() const;
 
-  // Asking for an event while a CUDA graph is captured would break the capture.
+  // Asking for an event while a CUDA graph is captured would break the capture. Waits until nobody
+  // asks, but not long: a call that hangs has begun before the capture, and does not break it.
   void set_capturing(bool is_capturing);
 
   // Reads what has passed, on this thread.
@@ -152,6 +153,7 @@ class DeviceTimer {
   Bracket& at(uint32_t number) { return ring_[number % kBrackets]; }
   static void* read_on(void* timer);
   void read_round();
+  bool ask_for_group();
   void read_group(uint32_t last);
   void read(const Bracket& bracket, uint64_t seen_ns);
   int measure(const Bracket& bracket, uint64_t seen_ns, uint64_t& end_ns);
@@ -190,11 +192,14 @@ class DeviceTimer {
   // Of the reading thread.
   pthread_t reader_{};
   bool has_reader_ = false;
-  pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;  // held in a round
+  pthread_mutex_t round_ = PTHREAD_MUTEX_INITIALIZER;  // held in a round, which asks the driver
+  // Never held while the driver is asked, which may take any time: the thread that trains takes it.
+  pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t wake_;
-  bool is_woken_ = false;
-  bool is_ending_ = false;
-  bool is_capturing_ = false;
+  bool is_woken_ = false;               // guarded by lock_
+  bool is_ending_ = false;              // guarded by lock_
+  std::atomic<bool> is_asking_{false};  // a thread that reads may be in the driver
+  std::atomic<bool> is_capturing_{false};
 };
 
 }  // namespace millrace::python
