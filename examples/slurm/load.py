@@ -39,8 +39,9 @@ for epoch in range(first, options.epochs):
     print(f"{name}: {count} samples in epoch {epoch}", flush=True)
     if options.state is not None and loader.world.rank == 0:
         # Write it completely, then rename it: a killed job leaves either the old state or the new one.
-        half = options.state.with_name(options.state.name + ".half")
-        half.write_text(json.dumps({"epoch": epoch + 1, "loader": loader.state_dict()}))
+        half = options.state.with_name(f".{options.state.name}.{os.getpid()}")
+        with open(half, "x") as file:
+            json.dump({"epoch": epoch + 1, "loader": loader.state_dict()}, file)
         os.replace(half, options.state)
 
 if options.shard_dir is not None:

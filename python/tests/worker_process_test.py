@@ -70,6 +70,28 @@ def is_alive(pid: int) -> bool:
 
 
 class BatchTest(unittest.TestCase):
+    def test_a_limit_on_file_sizes_is_kept_or_named(self):
+        """It counts for memory files too, but only when they get longer."""
+        script = """
+            import resource, sys, millrace
+            class Numbers:
+                def __len__(self): return 8
+                def __getitem__(self, i): return i
+            limit = 100 * 1024
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, {hard}))
+            print(sum(int(batch.sum()) for batch in millrace.DataLoader(Numbers(), batch_size=4, num_workers=1)))
+            assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == limit
+        """
+        for hard, code in (("resource.RLIM_INFINITY", 0), ("limit", 1)):
+            process = run_script(script.format(hard=hard))
+            out, errors = process.communicate(timeout=600)
+            self.assertEqual(process.returncode, code, errors)
+            if code == 0:
+                self.assertEqual(out, "28\n")
+            else:
+                self.assertIn("files are limited to 102400 bytes", errors)
+                self.assertIn("ulimit -f", errors)
+
     def test_batches_equal_those_of_torch(self):
         ours = loader_of(Images(10))
         theirs = torch.utils.data.DataLoader(Images(10), batch_size=4)

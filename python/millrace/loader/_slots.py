@@ -6,10 +6,12 @@ process maps as much of it as it uses, and the pages stay mapped for the next ba
 SLOTS_PER_WORKER slots of its own, and uses the first that is free.
 """
 
+import errno
 import math
 import mmap
 import os
 import pickle
+import resource
 import sys
 from contextlib import suppress
 from io import BytesIO
@@ -28,7 +30,19 @@ _MADV_POPULATE_WRITE = 23
 
 def create_file() -> int:
     file = os.memfd_create("millrace-batches", os.MFD_CLOEXEC)
-    os.ftruncate(file, STRIDE_BYTES * (_STATUS_SLOT + 1))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        # The limit on file sizes counts for memory files too, but only when they are made longer.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        os.ftruncate(file, STRIDE_BYTES * (_STATUS_SLOT + 1))
+    except OSError as error:
+        os.close(file)
+        if error.errno != errno.EFBIG:
+            raise
+        raise OSError(errno.EFBIG, f"worker processes share memory in a file, and files are limited to {hard} bytes; "
+                      "raise the limit (ulimit -f unlimited), or load with threads (worker=\"thread\")") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     return file
 
 

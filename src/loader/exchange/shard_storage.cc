@@ -12,6 +12,8 @@
 #include "base/atomic_file.h"
 #include "base/crc32c.h"
 #include "base/directory.h"
+#include "base/text.h"
+#include "wire/shard_storage.h"
 
 namespace millrace::loader::exchange {
 namespace {
@@ -29,6 +31,20 @@ constexpr unsigned kOwnerOnly = 0600;  // mode of all files here, whatever mode 
 bool is_file(const fs::path& path) {
   std::error_code failed;
   return fs::symlink_status(path, failed).type() == fs::file_type::regular;
+}
+
+// Whether something is there that does not begin as our journal does, which appears with its head.
+// Nothing else tells whose the samples are.
+bool is_foreign_journal(const fs::path& path) {
+  std::error_code failed;
+  if (fs::symlink_status(path, failed).type() == fs::file_type::not_found) return false;
+  if (!is_file(path)) return true;
+  if (fs::file_size(path, failed) == 0) return false;
+  const auto file = File::open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  uint64_t magic = 0;
+  return !file.ok() ||
+         !file->read_exactly_at(0, std::as_writable_bytes(std::span(&magic, 1))).ok() ||
+         magic != wire::kStagedMagic;
 }
 
 uint64_t aligned(uint64_t bytes) {
@@ -75,7 +91,9 @@ Result<std::unique_ptr<ShardStorage>> ShardStorage::open(const StorageOptions& o
                 options.order.shard_count);
   }
   std::unique_ptr<ShardStorage> storage(new ShardStorage(options));
+  RETURN_IF_ERROR(storage->check_directory());
   RETURN_IF_ERROR(storage->lock());
+  RETURN_IF_ERROR(storage->check_samples());
   storage->remove_unfinished();
   ASSIGN_OR_RETURN(storage->owned_, storage->load(kOwned));
   ASSIGN_OR_RETURN(storage->next_, storage->load(kNext));
@@ -86,13 +104,44 @@ Result<std::unique_ptr<ShardStorage>> ShardStorage::open(const StorageOptions& o
   return storage;
 }
 
-// The lock is held, so the writer of these files was killed.
+// A directory with files of somebody else stays as it is, also its mode. Hidden ones are not looked
+// at: NFS makes some.
+Status ShardStorage::check_directory() const {
+  std::error_code failed;
+  if (is_file(path(kSamples))) {
+    if (is_foreign_journal(path(kStaged))) return not_ours(kStaged);  // load() checks the others
+    return has_list() || fs::file_size(path(kSamples), failed) == 0 ? Status() : not_ours(kSamples);
+  }
+  for (const auto& entry : fs::directory_iterator(options_.directory, failed)) {
+    const std::string name = entry.path().filename().native();
+    if (!name.starts_with('.')) return not_ours(name);
+  }
+  return {};
+}
+
+bool ShardStorage::has_list() const {
+  return is_file(path(kOwned)) || is_file(path(kNext)) || is_file(path(kStaged));
+}
+
+// Samples are written only when there is a list of them.
+Status ShardStorage::check_samples() const {
+  ASSIGN_OR_RETURN(const uint64_t size_bytes, file_.size_bytes());
+  return size_bytes == 0 || has_list() ? Status() : not_ours(kSamples);
+}
+
+Error ShardStorage::not_ours(std::string_view name) const {
+  return fail(Errc::kAlreadyExists,
+              "{}: has '{}', but is no storage of a loader; remove it, or use another directory",
+              options_.directory.string(), printable(name));
+}
+
+// What write_file_atomically() left. The lock is held, so the writer of these files was killed.
 void ShardStorage::remove_unfinished() const {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(options_.directory, failed)) {
     const std::string name = entry.path().filename().native();
-    if (name.starts_with(".owned") || name.starts_with(".staged")) {
-      fs::remove(entry.path(), failed);
+    for (const std::string_view written : {kNext, kOwned, kStaged}) {
+      if (is_temporary_name(name, written)) fs::remove(entry.path(), failed);
     }
   }
 }
@@ -136,10 +185,13 @@ bool ShardStorage::remove_left_behind(const StorageOptions& options) {
 // Removes the samples file last, because its lock shows that the storage is in use.
 bool ShardStorage::remove_files() const {
   std::error_code failed;
-  for (const std::string_view name : {kOwned, kNext, kStaged, kSamples}) {
-    fs::remove(path(name), failed);
-  }
-  return fs::remove(options_.directory, failed);
+  fs::remove(path(kOwned), failed);
+  fs::remove(path(kNext), failed);
+  // If this process is killed in between, what is left is either listed or empty.
+  if (ftruncate(file_.fd(), 0) != 0) return false;
+  fs::remove(path(kStaged), failed);
+  fs::remove(path(kSamples), failed);
+  return rmdir(options_.directory.c_str()) == 0;
 }
 
 // Null if there is no such file.

@@ -147,6 +147,10 @@ class ShardStorage {
   explicit ShardStorage(const StorageOptions& options);
 
   std::filesystem::path path(std::string_view name) const { return options_.directory / name; }
+  Status check_directory() const;
+  bool has_list() const;
+  Status check_samples() const;
+  Error not_ours(std::string_view name) const;
   Status lock();
   void remove_unfinished() const;
   bool remove_files() const;

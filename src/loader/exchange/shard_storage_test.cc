@@ -186,7 +186,7 @@ TEST_F(Storage, DoesNotFollowALink) {
   std::ofstream(victim) << "precious";
   std::filesystem::create_directories(path_);
   std::filesystem::create_symlink(victim, path_ / "samples");
-  EXPECT_THAT(refused(), HasSubstr("samples: cannot create: "));
+  EXPECT_THAT(refused(), HasSubstr("has 'samples', but is no storage of a loader"));
 }
 
 TEST_F(Storage, OfAnotherUserIsRefused) {
@@ -269,6 +269,35 @@ TEST_F(Storage, RemovesTheLeftoversOfAKilledWriter) {
   std::ofstream(leftover) << "half";
   ASSERT_TRUE(open().ok());
   EXPECT_FALSE(std::filesystem::exists(leftover));
+}
+
+TEST_F(Storage, FilesOfOthersStay) {
+  namespace fs = std::filesystem;
+  fs::create_directories(path_);
+  fs::permissions(path_, fs::perms(0755));
+  std::ofstream(path_ / "notes") << "mine";
+  EXPECT_THAT(refused(), HasSubstr("has 'notes', but is no storage of a loader"));
+  EXPECT_EQ(fs::status(path_).permissions(), fs::perms(0755));
+  fs::rename(path_ / "notes", path_ / "samples");
+  EXPECT_THAT(refused(), HasSubstr("has 'samples', but is no storage of a loader"));
+  EXPECT_EQ(*read_file(path_ / "samples"), "mine");
+  EXPECT_EQ(fs::status(path_).permissions(), fs::perms(0755));
+  for (const char* name : {"staged", "owned", "owned.next"}) {
+    std::ofstream(path_ / name) << "a list of mine";
+    EXPECT_NE(refused(), "") << name;
+    EXPECT_EQ(*read_file(path_ / name), "a list of mine");
+    fs::remove(path_ / name);
+  }
+  EXPECT_EQ(*read_file(path_ / "samples"), "mine");
+  fs::remove_all(path_);
+  staged();
+  for (const char* name : {"notes", ".owned", ".owned.notes", ".staged.12"}) {
+    std::ofstream(path_ / name) << "mine";
+  }
+  EXPECT_EQ(refused(), "");
+  for (const char* name : {"notes", ".owned", ".owned.notes", ".staged.12"}) {
+    EXPECT_EQ(*read_file(path_ / name), "mine") << name;
+  }
 }
 
 TEST(Ownership, ReadsTheGoldenFile) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -71,13 +72,21 @@ std::string new_name() {
   return fmt::format("{}{}-{}-{}", kNameBegins, name_of_host(), getpid(), number++);
 }
 
-bool is_leftover(const std::string& name) {
+// A process of this host made it and has ended. The name is exactly one of new_name().
+bool is_leftover(const std::filesystem::path& path) {
+  const std::string name = path.filename().native();
   const std::string ours = fmt::format("{}{}-", kNameBegins, name_of_host());
   if (!name.starts_with(ours)) return false;
+  const char* const end = name.data() + name.size();
   pid_t pid = 0;
-  const auto parsed = std::from_chars(name.data() + ours.size(), name.data() + name.size(), pid);
-  if (parsed.ec != std::errc() || pid <= 0) return false;
-  return kill(pid, 0) != 0 && errno == ESRCH;
+  uint64_t number = 0;
+  const auto parsed = std::from_chars(name.data() + ours.size(), end, pid);
+  if (parsed.ec != std::errc() || pid <= 0 || parsed.ptr == end || *parsed.ptr != '-') return false;
+  if (std::from_chars(parsed.ptr + 1, end, number).ptr != end) return false;
+  struct stat status{};
+  const bool is_own =
+      lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
+  return is_own && kill(pid, 0) != 0 && errno == ESRCH;
 }
 
 uint64_t remove_leftovers(const std::filesystem::path& directory) {
@@ -86,8 +95,7 @@ uint64_t remove_leftovers(const std::filesystem::path& directory) {
   for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code ignored;  // another rank may have removed it
-    if (is_leftover(entry->path().filename().native()) &&
-        std::filesystem::remove(entry->path(), ignored)) {
+    if (is_leftover(entry->path()) && std::filesystem::remove(entry->path(), ignored)) {
       ++removed;
     }
   }

@@ -162,7 +162,8 @@ TEST(Disk, ItsFileHasNoNameAndFilesOfDeadProcessesAreRemoved) {
   const auto leftover = named(host, dead);
   const auto of_the_living = named(host, getppid());
   const auto elsewhere = named("another", dead);
-  for (const auto& path : {leftover, of_the_living, elsewhere}) std::ofstream(path) << "x";
+  const std::filesystem::path mine = leftover.string() + "-notes";
+  for (const auto& path : {leftover, of_the_living, elsewhere, mine}) std::ofstream(path) << "x";
 
   auto engine = io::open_engine("posix");
   ASSERT_TRUE(engine.ok());
@@ -177,7 +178,7 @@ TEST(Disk, ItsFileHasNoNameAndFilesOfDeadProcessesAreRemoved) {
   for (const auto& entry : std::filesystem::directory_iterator(directory->path())) {
     left.insert(entry.path());
   }
-  EXPECT_EQ(left, (std::set{of_the_living, elsewhere}));
+  EXPECT_EQ(left, (std::set{of_the_living, elsewhere, mine}));
 }
 
 TEST(Disk, NamesAMissingDirectory) {
