@@ -12,6 +12,7 @@ tables. An experiment that has used its share of --minutes stops after the seed 
 
 import argparse
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -63,8 +64,9 @@ class Job:
         return training.Samples(part, self.device, torch.float32)
 
     def save(self) -> None:
-        unfinished = self.arguments.out.with_suffix(".part")
-        unfinished.write_text(json.dumps(self.results, indent=1) + "\n")
+        unfinished = self.arguments.out.with_name(f".{self.arguments.out.name}.{os.getpid()}")
+        with open(unfinished, "x") as file:
+            file.write(json.dumps(self.results, indent=1) + "\n")
         unfinished.replace(self.arguments.out)
 
     def epochs(self, usual: int) -> int:

@@ -40,9 +40,9 @@ class CheckpointWriter:
             raise RuntimeError(f"the checkpoint {self.path} could not be written: {error}") from error
 
     def _write(self, state: Any) -> None:
-        unfinished = self.path.with_suffix(".tmp")
+        unfinished = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            with open(unfinished, "wb") as file:
+            with open(unfinished, "xb") as file:
                 torch.save(state, file)
                 file.flush()
                 os.fsync(file.fileno())

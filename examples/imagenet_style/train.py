@@ -281,6 +281,8 @@ def parse() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not arguments.synthetic and (arguments.data is None or arguments.work is None):
         parser.error("--data and --work are needed, or --synthetic")
+    if not arguments.synthetic and not arguments.resume and os.path.lexists(arguments.work / "checkpoint.pt"):
+        parser.error(f"{arguments.work} has a checkpoint.pt, which would be replaced; give --resume or another --work")
     for name in ("ranks", "batch", "epochs", "size", "width", "log_every", "checkpoint_every"):
         if getattr(arguments, name) < 1:
             parser.error(f"--{name.replace('_', '-')} must be at least 1")

@@ -34,7 +34,7 @@ options=(--data "$data/train" --work "$data/run" --batch "${BATCH:-256}" --preci
 "$python" examples/imagenet_style/train.py --synthetic "${ALONE:-60}" --batch "${BATCH:-256}" --precision bf16 "$@"
 "$python" examples/imagenet_style/train.py "${options[@]}" --alone "${ALONE:-60}" | tee "$results/imagenet_style.txt"
 rm -rf "$data/run"
-"$python" -m millrace.trace -o "$results/imagenet_style_trace" examples/imagenet_style/train.py "${options[@]}"
+"$python" -m millrace.trace -o "$data/imagenet_style_trace" examples/imagenet_style/train.py "${options[@]}"
 program=$package/millrace/bin/millrace
-"$program" report "$results/imagenet_style_trace" | tee "$results/imagenet_style_report.txt"
-(cd "$results" && tar czf imagenet_style_trace.tgz imagenet_style_trace && rm -rf imagenet_style_trace)
+"$program" report "$data/imagenet_style_trace" | tee "$results/imagenet_style_report.txt"
+tar czf "$results/imagenet_style_trace.tgz" -C "$data" imagenet_style_trace

@@ -33,8 +33,9 @@ def records(data: pathlib.Path, part: str, work: pathlib.Path) -> pathlib.Path:
             labels = torch.frombuffer(bytearray(file.read()[8:]), dtype=torch.uint8)
         with gzip.open(data / f"{part}-images-idx3-ubyte.gz") as file:
             pixels = torch.frombuffer(bytearray(file.read()[16:]), dtype=torch.uint8).view(-1, RECORD_BYTES - 1)
-        unfinished = made.with_suffix(".tmp")
-        unfinished.write_bytes(torch.cat([labels[:, None], pixels], dim=1).numpy().tobytes())
+        unfinished = made.with_name(f".{made.name}.{os.getpid()}")
+        with open(unfinished, "xb") as file:
+            file.write(torch.cat([labels[:, None], pixels], dim=1).numpy().tobytes())
         unfinished.rename(made)
     return made
 
@@ -76,9 +77,10 @@ class Job:
     def save(self) -> None:
         if self.rank != 0:
             return
-        unfinished = self.checkpoint.with_suffix(".tmp")
-        torch.save({"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict(),
-                    "loader": self.loader.state_dict(), "step": self.step}, unfinished)
+        unfinished = self.checkpoint.with_name(f".{self.checkpoint.name}.{os.getpid()}")
+        with open(unfinished, "xb") as file:
+            torch.save({"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict(),
+                        "loader": self.loader.state_dict(), "step": self.step}, file)
         unfinished.rename(self.checkpoint)
 
     def train_step(self, batch: torch.Tensor) -> float:
@@ -154,7 +156,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--checkpoint-every", type=int, default=50, metavar="STEPS")
     parser.add_argument("--stop-after", type=int, metavar="STEP", help="save a checkpoint and stop after this step")
     parser.add_argument("--resume", action="store_true", help="continue from the checkpoint")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if not arguments.resume and os.path.lexists(arguments.work / "checkpoint.pt"):
+        parser.error(f"{arguments.work} has a checkpoint.pt, which would be replaced; give --resume or another --work")
+    return arguments
 
 
 def main() -> int:

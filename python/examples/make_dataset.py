@@ -25,6 +25,8 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--size", type=int, default=64, help="width and height in pixels")
     arguments = parser.parse_args()
+    if arguments.directory.exists() and any(arguments.directory.iterdir()):
+        parser.error(f"{arguments.directory} is not empty; give a new directory")
     random = numpy.random.default_rng(1)
     for label in range(arguments.classes):
         (arguments.directory / f"class{label}").mkdir(parents=True, exist_ok=True)

@@ -118,6 +118,8 @@ def main() -> None:
     parser.add_argument("--checkpoint", type=pathlib.Path, help="file to save the network to after each epoch")
     parser.add_argument("--millrace", action="store_true", help="load the samples with Millrace")
     arguments = parser.parse_args()
+    if arguments.checkpoint and arguments.checkpoint.suffix != ".npz":
+        parser.error(f"--checkpoint {arguments.checkpoint}: its name must end in .npz, which numpy would add")
     with region("setup"):
         if arguments.millrace:
             batches = MillraceBatches(arguments.directory, arguments.batch, arguments.epochs)

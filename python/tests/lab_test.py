@@ -273,12 +273,34 @@ class Command(InFolder):
         self.assertEqual((code, err), (1, f"millrace.lab: cannot write {self.folder}/out: File exists; choose another "
                                           "folder with --output\n"))
 
+    def test_results_of_others_are_not_replaced(self):
+        usual = ("--samples", "400", "--workers", "4", "--fractions", "0", "--epochs", "1", "--repeats", "1")
+        (self.folder / "out").mkdir()
+        for name, text in (("table.txt", "mine"), ("results.json", '{"accuracy": 1}')):
+            mine = self.folder / "out" / name
+            mine.write_text(text)
+            code, _, err = self.run_lab(*usual)
+            self.assertEqual((code, err), (1, f"millrace.lab: {mine} exists, and millrace.lab did not write it, or it was changed "
+                                              "since; remove it, or choose another folder with --output\n"))
+            self.assertEqual(mine.read_text(), text)
+            mine.unlink()
+        (self.folder / "out" / ".table.txt.part").write_text("mine")
+        for _ in range(2):  # the second replaces the first
+            self.assertEqual(self.run_lab(*usual)[0], 0)
+        self.assertEqual(sorted(os.listdir(self.folder / "out")),
+                         [".table.txt.part", "curves.svg", "page.html", "results.json", "table.txt"])
+        page = self.folder / "out" / "page.html"
+        page.write_text("edited by hand")
+        self.assertIn(f"{page} exists", self.run_lab(*usual)[2])
+        self.assertEqual(page.read_text(), "edited by hand")
+
     def test_a_full_disk_is_named_with_the_file(self):
         full = OSError(errno.ENOSPC, "No space left on device")  # of a write: without the name of the file
-        with mock.patch.object(Path, "write_text", side_effect=full):
+        with mock.patch.object(Path, "replace", side_effect=full):
             code, _, err = self.run_lab("--samples", "400", "--workers", "4", "--epochs", "1", "--repeats", "1")
         self.assertEqual(code, 1)
-        self.assertIn(f"cannot write {self.folder}/out/table.txt: No space left on device", err)
+        self.assertIn(f"cannot write {self.folder}/out/results.json: No space left on device", err)
+        self.assertEqual(os.listdir(self.folder / "out"), [])
         if os.path.exists("/dev/full"):
             with open("/dev/full", "w") as out:
                 run = subprocess.run([sys.executable, "-m", "millrace.lab", "--samples", "400", "--workers", "4",

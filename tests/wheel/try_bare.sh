@@ -29,11 +29,15 @@ say() { printf '== %s\n' "$*"; }
 
 if [ ! -e "$tree/.made" ]; then
   say "debootstrap: Debian 12 with only Python, in $tree"
-  rm -rf "$tree"
-  mkdir -p "$tree"
-  debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm "$tree" >"$tree.log" 2>&1 ||
-    { tail "$tree.log"; exit 1; }
-  touch "$tree/.made"
+  [ ! -e "$tree" ] || rmdir "$tree" || { echo "$tree is something else" >&2; exit 1; }
+  mkdir -p "$(dirname "$tree")"
+  # Under a name of its own until it is whole: a directory of somebody else is never removed.
+  made=$(mktemp -d "$tree.XXXXXX")
+  debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates bookworm "$made" >"$made.log" 2>&1 ||
+    { tail "$made.log"; exit 1; }
+  chmod 755 "$made"
+  touch "$made/.made"
+  mv -T "$made" "$tree"
 fi
 
 # A fresh machine in $root.

@@ -1,12 +1,14 @@
 """The command: parses options, starts ranks, trains under every condition and writes the results."""
 
 import argparse
+import hashlib
 import importlib
 import inspect
 import json
 import math
 import os
 import re
+import secrets
 import sys
 import tempfile
 import time
@@ -291,14 +293,41 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+# The first one has the digests of the others, which tell whose they are.
+_RESULTS = ("results.json", "table.txt", "curves.svg", "page.html")
+
+
 def _make_folder(folder: Path) -> None:
-    """Before training, which may take hours: can the results be written?"""
+    """Before training, which may take hours: can the results be written, and are those that they replace ours?"""
+    from millrace.lab.datasets import LabError
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise _write_error(error, folder) from None
+    written = _written_files(folder / _RESULTS[0])
+    for name in _RESULTS:
+        path = folder / name
+        if os.path.lexists(path) and (written is None or name != _RESULTS[0] and written.get(name) != _digest(path)):
+            raise LabError(f"{path} exists, and millrace.lab did not write it, or it was changed since; remove it, or choose "
+                           "another folder with --output")
+
+
+def _written_files(report_path: Path) -> dict | None:
+    """What an earlier run has written beside its report, with a digest each. None: there is no report."""
+    try:
+        report = json.loads(report_path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(report, dict) or report.get("format") != "millrace-lab":
+        return None
+    files = report.get("files")
+    return files if isinstance(files, dict) else {}
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 def _write_error(error: OSError, path: Path) -> Exception:
@@ -311,16 +340,28 @@ def _save(options: argparse.Namespace, report: dict, rank: int) -> None:
     from millrace.lab import page, results
     if rank != 0:
         return
-    files = {"table.txt": results.text(report, False) + "\n", "results.json": json.dumps(report, indent=1) + "\n",
-             "curves.svg": page.curves(report), "page.html": page.html(report)}
+    texts = (results.text(report, False) + "\n", page.curves(report), page.html(report))
+    files = dict(zip(_RESULTS[1:], texts))
+    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+    # First: without it, nothing tells whose the others are.
+    _replace(options.output / _RESULTS[0], json.dumps({**report, "files": digests}, indent=1) + "\n")
     for name, text in files.items():
-        unfinished = options.output / f".{name}.part"
-        try:
-            unfinished.write_text(text, encoding="utf-8")
-            unfinished.replace(options.output / name)
-        except OSError as error:
-            unfinished.unlink(missing_ok=True)
-            raise _write_error(error, options.output / name) from None
+        _replace(options.output / name, text)
+
+
+def _replace(path: Path, text: str) -> None:
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    try:
+        file = open(unfinished, "x", encoding="utf-8")  # a name that nobody has
+    except OSError as error:
+        raise _write_error(error, path) from None
+    try:
+        with file:
+            file.write(text)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise _write_error(error, path) from None
 
 
 class Progress:
