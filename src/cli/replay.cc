@@ -76,6 +76,14 @@ Result<replay::Plan> plan_of(const interop::OpenedJob& job, const Arguments& arg
   return fail(Errc::kNotFound, "{}: no call to replay in the selected part", printable(job.title));
 }
 
+void warn_of_left(const replay::Prepared& prepared, const std::vector<std::string>& left) {
+  if (left.empty()) return;
+  warn_of(
+      {fmt::format("{}/{}{} not made by this replay, or cannot be removed, and stays",
+                   prepared.folder->path(), left.front(),
+                   left.size() == 1 ? " was" : fmt::format(" and {} more were", left.size() - 1))});
+}
+
 Result<int> run_replay(const Arguments& arguments, Output& output) {
   const std::string path = arguments.positionals().front();
   ASSIGN_OR_RETURN(const interop::OpenedJob job,
@@ -84,19 +92,18 @@ Result<int> run_replay(const Arguments& arguments, Output& output) {
   warn_of(job.problems);
   ASSIGN_OR_RETURN(const replay::Plan plan, plan_of(job, arguments));
   catch_stop_signals();
-  const bool overwrite = arguments.has("overwrite");
   ASSIGN_OR_RETURN(const replay::Prepared prepared,
                    replay::prepare(plan, {.onto = *arguments.value("onto"),
                                           .fill = arguments.has("fill"),
-                                          .overwrite = overwrite,
                                           .drop_cache = arguments.has("drop-cache"),
                                           .only_existing = arguments.has("existing"),
                                           .stop = &is_replay_stopped}));
   const auto timing = arguments.value("timing") == "as-recorded" ? replay::Timing::kAsRecorded
                                                                  : replay::Timing::kFast;
-  const auto result = replay::run(
-      plan, prepared, {.timing = timing, .overwrite = overwrite, .stop = &is_replay_stopped});
-  if (arguments.has("clean")) replay::clean(plan, prepared);
+  const auto result = replay::run(plan, prepared, {.timing = timing, .stop = &is_replay_stopped});
+  const bool cleans = arguments.has("clean");
+  warn_of_left(prepared, replay::clean(plan, prepared,
+                                       cleans ? replay::Keep::kNothing : replay::Keep::kInputs));
   if (!result.ok()) return result.error();
   const replay::Replayed replayed{.title = path,
                                   .plan = plan,
@@ -104,7 +111,7 @@ Result<int> run_replay(const Arguments& arguments, Output& output) {
                                   .result = *result,
                                   .timing = timing,
                                   .filled = arguments.has("fill"),
-                                  .cleaned = arguments.has("clean")};
+                                  .cleaned = cleans};
   output.print(arguments.has("json") ? replay::report_json(replayed)
                                      : replay::report_text(replayed, output.terminal()));
   return result->failed_here() > 0 || result->is_interrupted ? kExitFailure : kExitSuccess;
@@ -143,8 +150,7 @@ std::vector<Option> replay_options() {
       {.name = "existing", .help = "create and modify nothing: fail if a file is missing in DIR"},
       {.name = "fill", .help = "fill the created files with random bytes, not holes"},
       {.name = "drop-cache", .help = "drop existing files from the page cache before the start"},
-      {.name = "overwrite", .help = "the replay may modify files that exist in DIR"},
-      {.name = "clean", .help = "remove what was created, at the end"},
+      {.name = "clean", .help = "at the end, also remove the files that were created to be read"},
       json_option()};
   options.insert(options.end(), more.begin(), more.end());
   return options;
@@ -164,6 +170,8 @@ Command replay_command() {
           "used as they are. Every name of the trace is mapped below DIR: the common directory of "
           "all files, or --root, becomes DIR. Created files are sparse; use --fill to measure a "
           "device. Written bytes are random.\n\n"
+          "Nothing is changed that the replay has not created itself. A DIR with files of others is "
+          "only read. What the calls create is removed at the end.\n\n"
           "Calls that fail as they did in the trace are fine. If a call fails that had succeeded, "
           "the exit code is 1. Ctrl-C ends the replay and prints what was done.",
       .options = replay_options(),

@@ -1,5 +1,7 @@
 #include "replay/action.h"
 
+#include <fcntl.h>
+
 namespace millrace::replay {
 namespace {
 
@@ -184,6 +186,23 @@ Action action_of(Call call) {
     default:
       return Action::kNone;
   }
+}
+
+uint32_t open_flags(Call call, uint32_t detail) {
+  if (call == Call::kMkstemp) return O_RDWR | O_CREAT | O_EXCL;
+  if (call == Call::kCreat) return O_WRONLY | O_CREAT | O_TRUNC;
+  if (call == Call::kOpendir) return O_RDONLY | O_DIRECTORY;
+  return detail;
+}
+
+bool changes(Call call, uint32_t detail) {
+  const Action action = action_of(call);
+  if (opens(action)) {
+    return (open_flags(call, detail) & (O_ACCMODE | O_CREAT | O_TRUNC)) != O_RDONLY;
+  }
+  return writes(action) || action == Action::kTransfer || action == Action::kTruncate ||
+         action == Action::kAllocate || action == Action::kTruncateName ||
+         action >= Action::kMakeDirectory;
 }
 
 HandleKind kind_of(Action action) {

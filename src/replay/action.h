@@ -81,4 +81,13 @@ constexpr bool writes(Action action) {
 // Calls that have a size in bytes, which --size filters.
 constexpr bool moves_bytes(Action action) { return reads(action) || writes(action); }
 
+// The flags of open(2) that the call has. `detail` is that of its event.
+uint32_t open_flags(wire::Call call, uint32_t detail);
+
+// Whether the call changes a file or a name if it succeeds.
+bool changes(wire::Call call, uint32_t detail);
+
+// A system call moves no more bytes.
+inline constexpr uint64_t kMovedMax = 0x7ffff000;
+
 }  // namespace millrace::replay

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
@@ -13,41 +12,16 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
-
 namespace millrace::replay {
 namespace {
 
 using wire::Call;
 
-constexpr mode_t kFileMode = 0600;
-constexpr mode_t kDirectoryMode = 0700;
-constexpr size_t kTransferMax = 0x7ffff000;  // the kernel moves no more in one call
 constexpr size_t kMappedPiece = size_t{128} << 10;
-
-// Flags of a recorded open that the replay repeats. Not O_NOATIME, which only the owner may use.
-constexpr int kRepeatedFlags = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_DIRECT |
-                               O_SYNC | O_DSYNC | O_DIRECTORY | O_NONBLOCK | O_TMPFILE | O_PATH;
-
-uint64_t now_ns() { return static_cast<uint64_t>(monotonic_now().count()); }
-
-template <typename Body>
-Outcome timed(Body body) {
-  Outcome outcome;
-  errno = 0;
-  outcome.begin_ns = now_ns();
-  outcome.result = static_cast<int64_t>(body());
-  outcome.error = outcome.result < 0 ? errno : 0;
-  outcome.end_ns = now_ns();
-  return outcome;
-}
+constexpr uint64_t kPopulatedPiece = uint64_t{1} << 30;
 
 FILE* stream_of(const OpenHandle& handle) { return reinterpret_cast<FILE*>(handle.value); }
 DIR* directory_of(const OpenHandle& handle) { return reinterpret_cast<DIR*>(handle.value); }
-
-int open_flags(const Handle& handle) {
-  return (static_cast<int>(handle.flags) & kRepeatedFlags) | O_CLOEXEC | O_NOFOLLOW;
-}
 
 // "r+" for the flags of open(2).
 const char* stream_mode(uint32_t flags) {
@@ -57,27 +31,12 @@ const char* stream_mode(uint32_t flags) {
   return both || (flags & O_ACCMODE) == O_WRONLY ? "r+" : "r";
 }
 
-int64_t open_descriptor(Call call, const Handle& handle, const char* name) {
-  switch (call) {
-    case Call::kOpenat:
-      return openat(AT_FDCWD, name, open_flags(handle), kFileMode);
-    case Call::kCreat:
-      return creat(name, kFileMode);
-    default:
-      return open(name, open_flags(handle), kFileMode);
-  }
-}
-
-int64_t open_stream(Call call, const Handle& handle, const char* name) {
-  FILE* stream = nullptr;
-  if (call == Call::kFopen || call == Call::kFreopen) {
-    stream = fopen(name, stream_mode(handle.flags));
-  } else {
-    const int fd = open(name, open_flags(handle), kFileMode);
-    if (fd < 0) return -1;
-    stream = fdopen(fd, stream_mode(handle.flags));
-  }
-  return stream == nullptr ? -1 : reinterpret_cast<int64_t>(stream);
+// The descriptor as a stream or directory; null if that fails. fdopen() needs a mode that the
+// descriptor has: a file that was there before the replay is open for reading only.
+void* wrap(const Handle& handle, int fd) {
+  if (handle.kind == HandleKind::kDirectory) return fdopendir(fd);
+  const int access = fcntl(fd, F_GETFL) & O_ACCMODE;
+  return fdopen(fd, access == O_RDONLY ? "r" : stream_mode(handle.flags));
 }
 
 // ---- data -----------------------------------------------------------------------------------
@@ -108,10 +67,18 @@ ssize_t write_at(const Step& step, int fd, void* data, size_t size, off_t offset
   return pwrite(fd, data, size, offset);
 }
 
+// A write moves what it moved in the job, not what it was asked to, so that the space which is
+// needed is known before.
+size_t size_to_move(const Step& step, Action action, const Buffer& buffer) {
+  const uint64_t size =
+      writes(action) ? std::min(step.size_bytes(), step.result_bytes()) : step.size_bytes();
+  return std::min<uint64_t>(size, buffer.size_bytes());
+}
+
 Outcome move_bytes(const Step& step, Action action, const Place& place, const Buffer& buffer) {
   const int fd = place.file.descriptor();
-  const size_t size = std::min({step.size_bytes(), kTransferMax, uint64_t{buffer.size_bytes()}});
   const bool is_write = writes(action);
+  const size_t size = std::min(size_to_move(step, action, buffer), kMovedMax);
   const bool has_offset = step.offset != wire::kNoOffset && !(is_write && place.appends);
   const auto offset = static_cast<off_t>(step.offset);
   bool at_position = action == Action::kRead || action == Action::kWrite;
@@ -136,7 +103,7 @@ Outcome move_bytes(const Step& step, Action action, const Place& place, const Bu
 
 Outcome use_stream(const Step& step, Action action, const Place& place, const Buffer& buffer) {
   FILE* stream = stream_of(place.file);
-  const size_t size = std::min<uint64_t>(step.size_bytes(), buffer.size_bytes());
+  const size_t size = size_to_move(step, action, buffer);
   if (action == Action::kFlushStream) return timed([&] { return fflush(stream); });
   const bool is_there = step.has(kAtPosition) && !place.is_shared;
   if (step.offset != wire::kNoOffset && !place.appends && !is_there) {
@@ -176,10 +143,25 @@ int64_t populate(int fd, uint64_t offset, uint64_t length, const Buffer& buffer)
   return result;
 }
 
+// In pieces, so that Ctrl-C does not wait for terabytes that a trace may claim.
+int64_t populate_all(const Step& step, const Place& place, const Buffer& buffer) {
+  const uint64_t length = step.result_bytes();
+  uint64_t at = 0;
+  while (at < length && (place.stop == nullptr || !*place.stop)) {
+    const uint64_t piece = std::min(length - at, kPopulatedPiece);
+    const int64_t count =
+        populate(place.file.descriptor(), add_saturating(step.offset, at), piece, buffer);
+    if (count < 0) return count;
+    at += static_cast<uint64_t>(count);
+    if (static_cast<uint64_t>(count) < piece) break;
+  }
+  return static_cast<int64_t>(at);
+}
+
 Outcome transfer_bytes(const Step& step, const Place& place) {
   const int from = place.file.descriptor();
   const int to = place.other_file.descriptor();
-  const size_t size = std::min<uint64_t>(step.size_bytes(), kTransferMax);
+  const size_t size = std::min(step.result_bytes(), kMovedMax);
   auto from_offset = static_cast<off_t>(place.transfer->from_offset);
   auto to_offset = static_cast<off_t>(place.transfer->to_offset);
   off_t* const from_place = place.transfer->from_offset == wire::kNoOffset ? nullptr : &from_offset;
@@ -231,7 +213,7 @@ Outcome use_open_file(const Step& step, Action action, const Place& place, const
   struct stat status{};
   switch (action) {
     case Action::kReadMapped:
-      return timed([&] { return populate(fd, step.offset, step.result_bytes(), buffer); });
+      return timed([&] { return populate_all(step, place, buffer); });
     case Action::kTransfer:
       return transfer_bytes(step, place);
     case Action::kReadStream:
@@ -269,69 +251,64 @@ Outcome use_open_file(const Step& step, Action action, const Place& place, const
 
 // ---- calls on names -------------------------------------------------------------------------
 
-Outcome look_up(Call call, const char* name) {
+int look_up(Call call, int directory, const char* last) {
   struct stat status{};
+  struct statx extended{};
   switch (call) {
-    case Call::kLstat:
-      return timed([&] { return lstat(name, &status); });
-    case Call::kFstatat:
-      return timed([&] { return fstatat(AT_FDCWD, name, &status, AT_SYMLINK_NOFOLLOW); });
-    case Call::kStatx: {
-      struct statx extended{};
-      return timed(
-          [&] { return statx(AT_FDCWD, name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &extended); });
-    }
+    case Call::kStatx:
+      return statx(directory, last, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &extended);
     case Call::kAccess:
-      return timed([&] { return access(name, F_OK); });
     case Call::kFaccessat:
-      return timed([&] { return faccessat(AT_FDCWD, name, F_OK, 0); });
+      return faccessat(directory, last, F_OK, 0);
     default:
-      return timed([&] { return stat(name, &status); });
+      return fstatat(directory, last, &status, AT_SYMLINK_NOFOLLOW);
   }
 }
 
-Outcome scan_directory(const char* name) {
-  struct dirent** entries = nullptr;
-  const Outcome outcome = timed([&] { return scandir(name, &entries, nullptr, nullptr); });
-  for (int64_t i = 0; i < outcome.result; ++i) free(entries[i]);
-  free(entries);
+// As scandir(), which takes a path.
+Outcome scan_directory(std::string_view name, Folder& folder) {
+  Outcome outcome = folder.open_file(name, O_RDONLY | O_DIRECTORY);
+  if (outcome.result < 0) return outcome;
+  const int fd = static_cast<int>(outcome.result);
+  const Outcome listed = timed([&]() -> int64_t {
+    DIR* const directory = fdopendir(fd);
+    if (directory == nullptr) return -1;
+    int64_t count = 0;
+    while (readdir(directory) != nullptr) ++count;
+    closedir(directory);
+    return count;
+  });
+  outcome.result = listed.result;
+  outcome.error = listed.error;
+  outcome.end_ns += listed.end_ns - listed.begin_ns;
   return outcome;
 }
 
-Outcome remove_name(Call call, const Place& place) {
-  if (call == Call::kRemove) return timed([&] { return remove(place.name); });
-  if (call == Call::kUnlink) return timed([&] { return unlink(place.name); });
-  const int flags = place.is_directory ? AT_REMOVEDIR : 0;
-  return timed([&] { return unlinkat(AT_FDCWD, place.name, flags); });
-}
-
-Outcome rename_file(Call call, const char* from, const char* to) {
-  if (call == Call::kRename) return timed([&] { return rename(from, to); });
-  return timed([&] { return renameat(AT_FDCWD, from, AT_FDCWD, to); });
-}
-
-Outcome use_name(const Step& step, Action action, const Place& place) {
+Outcome use_name(const Step& step, Action action, const Place& place, Folder& folder) {
   switch (action) {
     case Action::kTruncateName:
-      return timed([&] { return truncate(place.name, static_cast<off_t>(step.offset)); });
+      return folder.truncate(place.name, step.offset);
     case Action::kScanDirectory:
-      return scan_directory(place.name);
+      return scan_directory(place.name, folder);
     case Action::kMakeDirectory:
-      if (step.call == Call::kMkdirat) {
-        return timed([&] { return mkdirat(AT_FDCWD, place.name, kDirectoryMode); });
-      }
-      return timed([&] { return mkdir(place.name, kDirectoryMode); });
+      return folder.make_directory(place.name);
     case Action::kRemoveDirectory:
-      return timed([&] { return rmdir(place.name); });
+      return folder.remove(place.name, true);
     case Action::kUnlink:
-      return remove_name(step.call, place);
+      return folder.remove(place.name, step.call != Call::kUnlink && place.is_directory);
     case Action::kRename:
-      return rename_file(step.call, place.name, place.other_name);
+      return folder.rename(place.name, place.other_name);
     case Action::kLink:
-      return timed([&] { return link(place.name, place.other_name); });
+      return folder.link(place.name, place.other_name);
     default:
-      return look_up(step.call, place.name);
+      break;
   }
+  const uint64_t begin = now_ns();
+  const Folder::Name name = folder.find(place.name);
+  if (name.error != 0) {
+    return {.result = -1, .error = name.error, .begin_ns = begin, .end_ns = now_ns()};
+  }
+  return timed([&] { return look_up(step.call, name.fd(), name.last.c_str()); });
 }
 
 }  // namespace
@@ -347,21 +324,32 @@ int OpenHandle::descriptor() const {
   }
 }
 
-Outcome issue(const Step& step, const Place& place, const Buffer& buffer) {
+Outcome issue(const Step& step, const Place& place, const Buffer& buffer, Folder& folder) {
   const Action action = action_of(step.call);
   return uses_handle(action) ? use_open_file(step, action, place, buffer)
-                             : use_name(step, action, place);
+                             : use_name(step, action, place, folder);
 }
 
-Outcome issue_open(Call call, const Handle& handle, const char* name, OpenHandle& opened) {
+Outcome issue_open(const Handle& handle, std::string_view name, Folder& folder,
+                   OpenHandle& opened) {
   opened.kind = handle.kind;
-  const Outcome outcome = timed([&]() -> int64_t {
-    if (handle.kind == HandleKind::kStream) return open_stream(call, handle, name);
-    if (handle.kind == HandleKind::kDescriptor) return open_descriptor(call, handle, name);
-    DIR* directory = opendir(name);
-    return directory == nullptr ? -1 : reinterpret_cast<int64_t>(directory);
-  });
+  uint32_t flags = handle.flags;
+  // "r+" is for both.
+  if (handle.kind == HandleKind::kStream && stream_mode(flags) == std::string_view("r+")) {
+    flags = (flags & ~uint32_t{O_ACCMODE}) | O_RDWR;
+  }
+  Outcome outcome = folder.open_file(name, flags);
   opened.value = outcome.result;
+  if (outcome.result < 0 || handle.kind == HandleKind::kDescriptor) return outcome;
+  const int fd = static_cast<int>(outcome.result);
+  const Outcome wrapped = timed([&] {
+    const void* const pointer = wrap(handle, fd);
+    return pointer == nullptr ? -1 : reinterpret_cast<int64_t>(pointer);
+  });
+  if (wrapped.result < 0) close(fd);
+  opened.value = outcome.result = wrapped.result;
+  outcome.error = wrapped.error;
+  outcome.end_ns += wrapped.end_ns - wrapped.begin_ns;
   return outcome;
 }
 

@@ -1,9 +1,16 @@
 // Issue: makes one recorded call against the files of the replay.
+//
+// The Folder opens files and changes names. Here are the calls on what it has opened: a descriptor
+// is writable only if this replay created the file.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <string_view>
 
 #include "replay/buffer.h"
+#include "replay/folder.h"
+#include "replay/outcome.h"
 #include "replay/plan.h"
 
 namespace millrace::replay {
@@ -16,31 +23,25 @@ struct OpenHandle {
   int descriptor() const;
 };
 
-// What the call works on.
+// What the call works on. Names are relative to the folder.
 struct Place {
-  const char* name = nullptr;        // of calls on names, and of opens
-  const char* other_name = nullptr;  // of rename and link
+  std::string_view name;        // of calls on names
+  std::string_view other_name;  // of rename and link
   OpenHandle file = {};
   OpenHandle other_file = {};  // where a transfer writes
   bool is_shared = false;      // the position of the file belongs to nobody
   bool appends = false;        // O_APPEND: every write is at the end
-  bool is_directory = false;   // for unlinkat
+  bool is_directory = false;   // for unlinkat and remove
   const Transfer* transfer = nullptr;
-};
-
-struct Outcome {
-  int64_t result = -1;  // bytes, if the call moves bytes; negative: failed
-  int error = 0;        // errno
-  uint64_t begin_ns = 0;
-  uint64_t end_ns = 0;
+  const std::atomic<bool>* stop = nullptr;  // ends a read of gigabytes early
 };
 
 // Makes the call of a step that uses an open file or a name. REQUIRES: the buffer holds the step's
 // size.
-Outcome issue(const Step& step, const Place& place, const Buffer& buffer);
+Outcome issue(const Step& step, const Place& place, const Buffer& buffer, Folder& folder);
 
-// Makes the call that opens a file, as `call` if it is one that does, and otherwise as open.
-Outcome issue_open(wire::Call call, const Handle& handle, const char* name, OpenHandle& opened);
+// Makes the call that opens a file.
+Outcome issue_open(const Handle& handle, std::string_view name, Folder& folder, OpenHandle& opened);
 
 Outcome issue_close(wire::Call call, const OpenHandle& handle);
 

@@ -2,7 +2,7 @@
 //
 // Names come from a file that anyone may have written. clean_path() resolves `.` and `..` as text,
 // so the result never climbs above its root, and relative_to() gives what is left below the root.
-// Symbolic links are refused where the files are prepared (prepare.h).
+// Symbolic links are not followed where names are looked up (folder.h).
 #pragma once
 
 #include <cstdint>

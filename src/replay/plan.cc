@@ -1,5 +1,7 @@
 #include "replay/plan.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -25,6 +27,8 @@ constexpr uint32_t kNameOutside = kNoPath - 3;
 uint32_t narrow(uint64_t number) {
   return static_cast<uint32_t>(std::min<uint64_t>(number, std::numeric_limits<uint32_t>::max()));
 }
+
+uint64_t pages_of(uint64_t size_bytes) { return (size_bytes >> 12) + ((size_bytes & 4095) != 0); }
 
 // Turns events into steps whose targets are still paths.
 class Planner {
@@ -103,10 +107,20 @@ class Planner {
       ++skipped.cannot[interop::call_name(event.call)];
     } else if (path == kNoPath) {
       ++skipped.unknown_file;
+    } else if (event.result < 0 && changes(event.call, event.detail)) {
+      ++skipped.failed;
+    } else if (action == Action::kAllocate && !is_plain_allocation(event.detail)) {
+      ++skipped.cannot[interop::call_name(event.call)];
     } else {
       return true;
     }
     return false;
+  }
+
+  // Others move the rest of the file, and could make it longer than the trace shows.
+  static bool is_plain_allocation(uint32_t mode) {
+    return (mode & ~uint32_t{FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE}) ==
+           0;
   }
 
   Status add(const Event& event, Action action, uint32_t path) {
@@ -147,8 +161,8 @@ class Planner {
         action == Action::kStatOpen || action == Action::kAdvise) {
       if (std::max(size, moves_bytes(action) ? result : 0) > std::numeric_limits<uint32_t>::max()) {
         step.flags |= kInPages;
-        size = (size + 4095) >> 12;
-        if (moves_bytes(action)) result = (result + 4095) >> 12;
+        size = pages_of(size);
+        if (moves_bytes(action)) result = pages_of(result);
       }
     }
     step.size = narrow(size);
@@ -181,7 +195,8 @@ void group_by_thread(Plan& plan) {
       const Action action = action_of(step.call);
       thread.writes = thread.writes || writes(action);
       if (!moves_bytes(action) || action == Action::kReadMapped) continue;
-      thread.buffer_bytes = std::max(thread.buffer_bytes, step.size_bytes());
+      const uint64_t limit = kind_of(action) == HandleKind::kStream ? ~uint64_t{0} : kMovedMax;
+      thread.buffer_bytes = std::max(thread.buffer_bytes, std::min(step.size_bytes(), limit));
     }
     thread.count = at - thread.first;
     plan.threads.push_back(thread);
@@ -221,7 +236,7 @@ void mark_directories(Plan& plan) {
       directory.is_directory = true;
       if (plan.paths[path].before != Existence::kPresent || !directory.is_created) continue;
       directory.before = Existence::kPresent;
-      directory.is_created = false;
+      directory.is_created = directory.is_modified = false;
     }
   }
 }
@@ -250,9 +265,10 @@ bool add_function(std::string_view word, std::vector<bool>& functions) {
 }  // namespace
 
 uint64_t Skipped::total() const {
-  return std::accumulate(cannot.begin(), cannot.end(),
-                         filtered + not_storage + outside + unknown_file + covered + unmatched,
-                         [](uint64_t sum, const auto& entry) { return sum + entry.second; });
+  return std::accumulate(
+      cannot.begin(), cannot.end(),
+      filtered + not_storage + outside + unknown_file + covered + unmatched + failed,
+      [](uint64_t sum, const auto& entry) { return sum + entry.second; });
 }
 
 Result<Plan> make_plan(const trace::Trace& trace, const PlanOptions& options) {

@@ -3,6 +3,9 @@
 // Made in one pass over the events of a trace, at 40 bytes a call (80 while they are sorted), so
 // that millions of calls fit into memory and nothing is read or computed while the replay runs.
 //
+// A call that failed is planned only if it could change nothing: it may have failed for a
+// permission that the replay has.
+//
 // Events name the file, not the descriptor, that a call used. The plan therefore models the open
 // files of each process: a call belongs to the open file of its name at whose position it was made,
 // or else to the one of the same thread, or else to the newest. If none is known, because its open
@@ -104,6 +107,11 @@ struct ThreadPlan {
   bool writes = false;
 };
 
+// A trace may claim any number.
+constexpr uint64_t add_saturating(uint64_t a, uint64_t b) {
+  return a > ~uint64_t{0} - b ? ~uint64_t{0} : a + b;
+}
+
 // Calls that are not replayed, by reason.
 struct Skipped {
   uint64_t filtered = 0;      // by the options
@@ -112,6 +120,7 @@ struct Skipped {
   uint64_t unknown_file = 0;  // on a descriptor whose file is not in the trace
   uint64_t covered = 0;       // the I/O is in other events: mmap, fseek, dup, upper levels
   uint64_t unmatched = 0;     // closes of files that were not open
+  uint64_t failed = 0;        // calls that failed, and would change something if they succeeded
   std::map<std::string, uint64_t> cannot;  // by function
 
   uint64_t total() const;

@@ -2,20 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <memory>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "base/counter_random.h"
 #include "base/cpus.h"
-#include "base/directory.h"
 #include "base/file.h"
 #include "base/progress.h"
 #include "base/text.h"
@@ -25,8 +22,6 @@
 namespace millrace::replay {
 namespace {
 
-constexpr mode_t kDirectoryMode = 0700;
-constexpr mode_t kFileMode = 0600;
 constexpr size_t kFillBytes = size_t{1} << 20;
 constexpr size_t kFillPageBytes = 4096;
 constexpr size_t kFilesPerTask = 64;
@@ -37,64 +32,64 @@ bool is_stopped(const PrepareOptions& options) {
   return options.stop != nullptr && options.stop->load(std::memory_order_relaxed);
 }
 
+// The directory of a name below the folder.
+std::string_view above_of(std::string_view name) {
+  const size_t slash = name.rfind('/');
+  return slash == std::string_view::npos ? "" : name.substr(0, slash);
+}
+
 class Preparation {
  public:
   Preparation(const Plan& plan, const PrepareOptions& options) : plan_(plan), options_(options) {}
 
   Result<Prepared> run() {
-    RETURN_IF_ERROR(open_folder());
+    ASSIGN_OR_RETURN(prepared_.folder,
+                     Folder::open({.path = options_.onto, .only_reads = options_.only_existing}));
     prepared_.existed.resize(plan_.paths.size());
-    if (options_.only_existing) RETURN_IF_ERROR(check_only_reads());
-    for (uint32_t path = 0; path < plan_.paths.size(); ++path) {
-      if (plan_.paths[path].is_used) RETURN_IF_ERROR(look_at(path));
-    }
-    if (options_.only_existing) RETURN_IF_ERROR(check_all_exist());
-    RETURN_IF_ERROR(check_writable());
-    RETURN_IF_ERROR(check_space());
-    for (uint32_t path = 0; path < plan_.paths.size(); ++path) {
-      RETURN_IF_ERROR(make_directories_of(path));
-    }
-    RETURN_IF_ERROR(make_files());
-    return std::move(prepared_);
+    is_directory_there_[""] = true;
+    Status status = check();
+    if (status.ok() && folder().may_create()) status = make();
+    if (status.ok()) status = drop_caches();
+    if (status.ok()) return std::move(prepared_);
+    clean(plan_, prepared_, Keep::kNothing);
+    return std::move(status).error();
   }
 
  private:
-  std::string place(uint32_t path) const { return place_of(plan_, prepared_.onto, path); }
+  Folder& folder() const { return *prepared_.folder; }
+  std::string shown(std::string_view name) const { return printable(folder().place_of(name)); }
 
-  Status open_folder() {
-    struct stat status{};
-    if (stat(options_.onto.c_str(), &status) != 0) {
-      if (errno != ENOENT) {
-        return fail_os(errno, "cannot use this folder").within(printable(options_.onto));
-      }
-      if (options_.only_existing) {
-        return fail(Errc::kNotFound, "{}: no such folder", printable(options_.onto));
-      }
-      RETURN_IF_ERROR(make_directories(options_.onto));
-      made_folder_ = true;
-    } else if (!S_ISDIR(status.st_mode)) {
-      return fail(Errc::kInvalidArgument, "{}: not a directory; give a folder for --onto",
-                  printable(options_.onto));
+  Status check() {
+    if (!folder().may_create()) RETURN_IF_ERROR(check_only_reads());
+    for (uint32_t path = 0; path < plan_.paths.size(); ++path) {
+      if (plan_.paths[path].is_used) RETURN_IF_ERROR(look_at(path));
     }
-    const std::unique_ptr<char, decltype(&free)> real(realpath(options_.onto.c_str(), nullptr),
-                                                      &free);
-    if (!real) return fail_os(errno, "cannot use this folder").within(printable(options_.onto));
-    prepared_.onto = real.get();
-    if (made_folder_) prepared_.directories.push_back(prepared_.onto);
-    is_directory_there_[prepared_.onto] = true;
-    return {};
+    return folder().may_create() ? check_space() : check_all_exist();
   }
 
-  // Before anything is looked at: looking at a file that the trace creates removes it.
+  Status make() {
+    RETURN_IF_ERROR(folder().mark());
+    for (uint32_t path = 0; path < plan_.paths.size(); ++path) {
+      RETURN_IF_ERROR(make_directories_of(path));
+    }
+    return make_files();
+  }
+
   Status check_only_reads() const {
     for (uint32_t index = 0; index < plan_.paths.size(); ++index) {
       const Path& path = plan_.paths[index];
       if (!path.is_used || (!path.is_created && !path.is_modified)) continue;
-      return fail(
-          Errc::kInvalidArgument,
-          "the trace creates or modifies {}; without --existing, it is replayed in a folder "
-          "of its own",
-          printable(plan_.names.text(index)));
+      const std::string name = printable(plan_.names.text(index));
+      if (options_.only_existing) {
+        return fail(Errc::kInvalidArgument,
+                    "the trace creates or modifies {}; without --existing, it is replayed in a "
+                    "folder of its own",
+                    name);
+      }
+      return fail(Errc::kInvalidArgument,
+                  "{} was not made by a replay, so it is only read, but the trace creates or "
+                  "modifies {}; use a new folder, or select what only reads (--root, --function)",
+                  shown(""), name);
     }
     return {};
   }
@@ -102,93 +97,75 @@ class Preparation {
   Status check_all_exist() const {
     for (uint32_t index = 0; index < plan_.paths.size(); ++index) {
       if (!is_needed(plan_.paths[index]) || prepared_.existed[index]) continue;
-      return fail(Errc::kNotFound, "{}: the trace reads it, but it does not exist",
-                  printable(place(index)));
+      return fail(Errc::kNotFound, "{}: the trace reads it, but it does not exist{}",
+                  shown(plan_.relative(index)),
+                  options_.only_existing ? ""
+                                         : ", and files are created only in folders that were made "
+                                           "by a replay; use a new folder");
     }
     return {};
+  }
+
+  // What a name below the folder is; nothing if it does not exist.
+  std::optional<struct stat> look(std::string_view name) const {
+    const Folder::Name found = folder().find(name);
+    struct stat status{};
+    if (found.error != 0 ||
+        fstatat(found.fd(), found.last.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) {
+      return std::nullopt;
+    }
+    return status;
   }
 
   // Whether a directory on the way to a file exists. Fails if it is something else.
   Result<bool> is_there(std::string_view directory) {
     const auto known = is_directory_there_.find(std::string(directory));
     if (known != is_directory_there_.end()) return known->second;
-    ASSIGN_OR_RETURN(const bool above, is_there(parent_of(directory)));
-    const std::string text(directory);
-    struct stat status{};
-    bool found = above && lstat(text.c_str(), &status) == 0;
-    if (found && !S_ISDIR(status.st_mode)) {
+    ASSIGN_OR_RETURN(const bool above, is_there(above_of(directory)));
+    const auto status = above ? look(directory) : std::nullopt;
+    if (status && !S_ISDIR(status->st_mode)) {
       return fail(Errc::kInvalidArgument,
                   "{} is {}, but the trace has a directory there; use another folder for --onto",
-                  printable(text), S_ISLNK(status.st_mode) ? "a symbolic link" : "not a directory");
+                  shown(directory),
+                  S_ISLNK(status->st_mode) ? "a symbolic link" : "not a directory");
     }
-    is_directory_there_[text] = found;
-    return found;
+    is_directory_there_[std::string(directory)] = status.has_value();
+    return status.has_value();
   }
 
   Status look_at(uint32_t index) {
     const Path& path = plan_.paths[index];
-    const std::string text = place(index);
-    if (text == prepared_.onto) {
-      prepared_.existed[index] = true;
-      return {};
-    }
-    if (path.is_directory) {
-      ASSIGN_OR_RETURN(const bool found, is_there(text));
+    const std::string_view name = plan_.relative(index);
+    if (path.is_directory || name.empty()) {
+      ASSIGN_OR_RETURN(const bool found, is_there(name));
       prepared_.existed[index] = found;
-      if (!found || !path.is_created || options_.overwrite) return {};
-      return refuse_to_modify(text);
+      if (!found || !path.is_modified || name.empty()) return {};
+      return refuse_to_modify(name);
     }
-    ASSIGN_OR_RETURN(const bool above, is_there(parent_of(text)));
-    struct stat status{};
-    if (!above || lstat(text.c_str(), &status) != 0) return {};
+    ASSIGN_OR_RETURN(const bool above, is_there(above_of(name)));
+    const auto status = above ? look(name) : std::nullopt;
+    if (!status) return {};
     prepared_.existed[index] = true;
-    return check_existing(index, text, status);
+    return check_existing(path, name, *status);
   }
 
-  static Error refuse_to_modify(const std::string& text) {
+  Error refuse_to_modify(std::string_view name) const {
     return fail(Errc::kAlreadyExists,
-                "{} exists, and the replay would modify it; use an empty folder, or --overwrite if "
-                "its content may be lost",
-                printable(text));
+                "{} exists, and the trace modifies it, but a replay changes only what it has made "
+                "itself; remove it, or use a new folder",
+                shown(name));
   }
 
-  Status check_existing(uint32_t index, const std::string& text, const struct stat& status) {
-    const Path& path = plan_.paths[index];
+  Status check_existing(const Path& path, std::string_view name, const struct stat& status) {
     if (!S_ISREG(status.st_mode)) {
       return fail(Errc::kInvalidArgument,
                   "{} is {}, but the trace has a file there; use another folder for --onto",
-                  printable(text),
-                  S_ISLNK(status.st_mode) ? "a symbolic link" : "not a regular file");
+                  shown(name), S_ISLNK(status.st_mode) ? "a symbolic link" : "not a regular file");
     }
-    if (path.is_modified && !options_.overwrite) return refuse_to_modify(text);
-    if (path.is_created && path.before == Existence::kAbsent) {
-      // The trace creates it, so it must not be there.
-      if (unlink(text.c_str()) != 0) return fail_os(errno, "cannot remove").within(printable(text));
-      prepared_.existed[index] = false;
-    }
+    if (path.is_modified) return refuse_to_modify(name);
     if (!is_needed(path)) return {};
     ++prepared_.existing_count;
     if (static_cast<uint64_t>(status.st_size) < path.size_bytes) ++prepared_.too_small_count;
-    return {};
-  }
-
-  bool modifies() const {
-    for (uint32_t index = 0; index < plan_.paths.size(); ++index) {
-      const Path& path = plan_.paths[index];
-      if (path.is_used && (path.is_modified || (is_needed(path) && !prepared_.existed[index]))) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  Status check_writable() const {
-    if (made_folder_ || !modifies()) return {};
-    std::string probe = prepared_.onto + "/.millrace-XXXXXX";
-    const int fd = mkstemp(probe.data());
-    if (fd < 0) return fail_os(errno, "cannot create files").within(printable(prepared_.onto));
-    close(fd);
-    unlink(probe.c_str());
     return {};
   }
 
@@ -198,52 +175,50 @@ class Preparation {
       const Path& path = plan_.paths[index];
       if (!path.is_used) continue;
       const bool filled = options_.fill && is_needed(path) && !prepared_.existed[index];
-      needed += std::max(path.is_modified ? path.written_end : 0, filled ? path.size_bytes : 0);
+      const uint64_t written = path.is_modified ? path.written_end : 0;
+      needed = add_saturating(needed, std::max(written, filled ? path.size_bytes : 0));
     }
     struct statvfs status{};
-    if (statvfs(prepared_.onto.c_str(), &status) != 0 || status.f_blocks == 0) return {};
+    if (statvfs(folder().path().c_str(), &status) != 0 || status.f_blocks == 0) return {};
     const uint64_t free_bytes = uint64_t{status.f_bavail} * status.f_frsize;
-    if (needed <= free_bytes) return {};
-    return fail(Errc::kExhausted,
-                "{}: the replay needs {}, but only {} are free; select a part of the trace, or use "
-                "another folder",
-                printable(prepared_.onto), format_bytes(needed), format_bytes(free_bytes));
+    // A tenth is left to others: a trace may claim anything.
+    if (needed <= free_bytes - free_bytes / 10) return {};
+    return fail(
+        Errc::kExhausted,
+        "{}: the replay needs {}, but only {} are free, of which it uses 90 %; select a part "
+        "of the trace, or use another folder",
+        shown(""), format_bytes(needed), format_bytes(free_bytes));
   }
 
   // Creates the directories above a path, and itself if it is one, except those that the trace
   // creates.
   Status make_directories_of(uint32_t index) {
     const Path& path = plan_.paths[index];
-    if (!path.is_used || path.before == Existence::kUnknown) return {};
+    const std::string_view name = plan_.relative(index);
+    if (!path.is_used || path.before == Existence::kUnknown || name.empty()) return {};
     if (path.before == Existence::kAbsent && !path.is_created) return {};
-    const std::string text = place(index);
-    if (text == prepared_.onto) return {};
     const bool is_itself = path.is_directory && is_needed(path);
-    RETURN_IF_ERROR(make_directory(is_itself ? std::string_view(text) : parent_of(text)));
+    RETURN_IF_ERROR(make_directory(is_itself ? name : above_of(name)));
     return {};
   }
 
-  Result<bool> make_directory(std::string_view directory) {
-    const std::string text(directory);
+  Result<bool> make_directory(std::string_view name) {
+    const std::string text(name);
     if (const auto known = is_directory_there_.find(text);
         known != is_directory_there_.end() && known->second) {
       return true;
     }
-    const uint32_t index = plan_.names.find(original_of(text));
+    const uint32_t index = plan_.names.find(clean_path(name, plan_.root));
     if (index != kNoPath && plan_.paths[index].is_created) return false;
-    ASSIGN_OR_RETURN(const bool above, make_directory(parent_of(text)));
+    ASSIGN_OR_RETURN(const bool above, make_directory(above_of(name)));
     if (!above) return false;
-    if (mkdir(text.c_str(), kDirectoryMode) != 0 && errno != EEXIST) {
-      return fail_os(errno, "cannot create the directory").within(printable(text));
+    const Outcome made = folder().make_directory(name);
+    if (made.result != 0) {
+      return fail_os(made.error, "cannot create the directory").within(shown(name));
     }
     prepared_.directories.push_back(text);
     is_directory_there_[text] = true;
     return true;
-  }
-
-  std::string original_of(std::string_view place) const {
-    const std::string_view below = relative_to(place, prepared_.onto);
-    return clean_path(below, plan_.root);
   }
 
   Status make_files() {
@@ -251,53 +226,64 @@ class Preparation {
     uint64_t total = 0;
     for (uint32_t index = 0; index < plan_.paths.size(); ++index) {
       const Path& path = plan_.paths[index];
-      if (!is_needed(path) || path.is_directory) continue;
-      if (prepared_.existed[index] && !options_.drop_cache) continue;
+      if (!is_needed(path) || path.is_directory || prepared_.existed[index]) continue;
       wanted.push_back(index);
       total += path.size_bytes;
     }
     Progress progress({.label = "preparing files",
                        .total = options_.fill ? total : wanted.size(),
                        .counts_bytes = options_.fill});
+    return for_each(wanted, [&](uint32_t index) { return make_file(index, progress); });
+  }
+
+  Status drop_caches() const {
+    if (!options_.drop_cache) return {};
+    std::vector<uint32_t> wanted;
+    for (uint32_t index = 0; index < plan_.paths.size(); ++index) {
+      const Path& path = plan_.paths[index];
+      if (is_needed(path) && !path.is_directory && prepared_.existed[index])
+        wanted.push_back(index);
+    }
+    return for_each(wanted, [&](uint32_t index) -> Status {
+      // A file that cannot be opened will be reported by the replay.
+      const Outcome opened = folder().open_file(plan_.relative(index), O_RDONLY);
+      const File file(static_cast<int>(opened.result));
+      if (file.is_open()) posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED);
+      return {};
+    });
+  }
+
+  static Status for_each(const std::vector<uint32_t>& paths,
+                         const std::function<Status(uint32_t)>& work) {
     ThreadPool pool(usable_cpu_count());
-    const size_t tasks = (wanted.size() + kFilesPerTask - 1) / kFilesPerTask;
+    const size_t tasks = (paths.size() + kFilesPerTask - 1) / kFilesPerTask;
     return pool.parallel_for(tasks, [&](size_t task) -> Status {
-      const size_t end = std::min(wanted.size(), (task + 1) * kFilesPerTask);
-      for (size_t i = task * kFilesPerTask; i < end; ++i) {
-        RETURN_IF_ERROR(make_file(wanted[i], progress));
-      }
+      const size_t end = std::min(paths.size(), (task + 1) * kFilesPerTask);
+      for (size_t i = task * kFilesPerTask; i < end; ++i) RETURN_IF_ERROR(work(paths[i]));
       return {};
     });
   }
 
   Status make_file(uint32_t index, Progress& progress) {
     if (is_stopped(options_)) return fail(Errc::kCancelled, "interrupted while preparing files");
-    const std::string text = place(index);
+    const std::string_view name = plan_.relative(index);
     const Path& path = plan_.paths[index];
-    if (prepared_.existed[index]) {
-      drop_cache(text);
-      return {};
+    const Outcome opened = folder().open_file(name, O_RDWR | O_CREAT | O_EXCL);
+    if (opened.result < 0) {
+      return fail_os(opened.error, "cannot create").within(shown(name)).within("preparing");
     }
-    ASSIGN_OR_RETURN(
-        File file,
-        File::open(text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, kFileMode).within("preparing"));
+    File file(static_cast<int>(opened.result));
     if (options_.fill) {
-      RETURN_IF_ERROR(fill(file, index, progress).within(printable(text)));
+      RETURN_IF_ERROR(fill(file, index, progress).within(shown(name)));
     } else if (ftruncate(file.fd(), static_cast<off_t>(path.size_bytes)) != 0) {
-      return fail_os(errno, "cannot extend the file").within(printable(text));
+      return fail_os(errno, "cannot extend the file").within(shown(name));
     }
-    RETURN_IF_ERROR(file.close().within(printable(text)));
+    RETURN_IF_ERROR(file.close().within(shown(name)));
     if (!options_.fill) progress.add(1);
     const std::lock_guard lock(mutex_);
     ++prepared_.file_count;
     prepared_.size_bytes += path.size_bytes;
     return {};
-  }
-
-  static void drop_cache(const std::string& text) {
-    // A file that cannot be opened will be reported by the replay.
-    const auto file = File::open(text, O_RDONLY | O_NOFOLLOW);
-    if (file.ok()) posix_fadvise(file->fd(), 0, 0, POSIX_FADV_DONTNEED);
   }
 
   // Random bytes that repeat every MiB, except that each page begins with a number of its own: fast
@@ -325,43 +311,29 @@ class Preparation {
   const PrepareOptions& options_;
   Prepared prepared_;
   std::mutex mutex_;  // guards the counts of prepared_ while files are made
-  std::unordered_map<std::string, bool> is_directory_there_;  // by place
-  bool made_folder_ = false;
+  std::unordered_map<std::string, bool> is_directory_there_;  // by name
 };
 
 }  // namespace
-
-std::string place_of(const Plan& plan, const std::string& onto, uint32_t path) {
-  const std::string_view below = plan.relative(path);
-  if (below.empty()) return onto;
-  std::string place = onto == "/" ? "" : onto;
-  place += '/';
-  place += below;
-  return place;
-}
 
 Result<Prepared> prepare(const Plan& plan, const PrepareOptions& options) {
   return Preparation(plan, options).run();
 }
 
-uint64_t clean(const Plan& plan, const Prepared& prepared) {
-  uint64_t left = 0;
-  std::vector<std::string> directories = prepared.directories;
+std::vector<std::string> clean(const Plan& plan, const Prepared& prepared, Keep keep) {
+  Folder& folder = *prepared.folder;
+  std::vector<std::string> left;
   for (uint32_t index = 0; index < plan.paths.size(); ++index) {
     const Path& path = plan.paths[index];
     if (!path.is_used || prepared.existed[index]) continue;
-    if (path.before != Existence::kPresent && !path.is_created) continue;
-    const std::string place = place_of(plan, prepared.onto, index);
-    if (path.is_directory) {
-      directories.push_back(place);
-    } else if (unlink(place.c_str()) != 0 && errno != ENOENT && errno != ENOTDIR) {
-      ++left;
-    }
+    if (keep == Keep::kInputs && !path.is_modified) continue;
+    folder.remove_created(plan.relative(index), left);
   }
-  // Longer names first: children before their parents.
-  std::sort(directories.begin(), directories.end(),
-            [](const std::string& a, const std::string& b) { return a.size() > b.size(); });
-  for (const std::string& directory : directories) rmdir(directory.c_str());
+  if (keep == Keep::kInputs) return left;
+  for (auto name = prepared.directories.rbegin(); name != prepared.directories.rend(); ++name) {
+    folder.remove_created(*name, left);
+  }
+  folder.remove_itself();
   return left;
 }
 

@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using wire::Call;
 
 const std::vector<Recorded> kReadsTwo = {
@@ -28,6 +29,10 @@ class PrepareTest : public testing::Test {
  protected:
   std::string onto(std::string_view below = "") const {
     return (directory_.path() / "onto" / below).string();
+  }
+  void make_marked_folder() const {
+    fs::create_directories(onto());
+    std::ofstream(onto(kFolderMark)) << "";
   }
   mode_t mode(const std::string& path) const {
     struct stat status{};
@@ -49,7 +54,9 @@ TEST_F(PrepareTest, CreatesPrivateFilesOfTheRecordedSizes) {
   EXPECT_FALSE(fs::exists(onto("missing")));
   EXPECT_EQ(mode(onto("x/a")), 0600u);
   EXPECT_EQ(mode(onto("x")), 0700u);
-  EXPECT_EQ(clean(plan, *prepared), 0u);
+  EXPECT_THAT(clean(plan, *prepared, Keep::kInputs), IsEmpty());
+  EXPECT_TRUE(fs::exists(onto("x/a")));
+  EXPECT_THAT(clean(plan, *prepared, Keep::kNothing), IsEmpty());
   EXPECT_FALSE(fs::exists(onto()));
 }
 
@@ -63,6 +70,7 @@ TEST_F(PrepareTest, FilledFilesHaveRandomBytes) {
 }
 
 TEST_F(PrepareTest, ExistingFilesAreKept) {
+  make_marked_folder();
   fs::create_directories(onto("x"));
   std::ofstream(onto("x/a")) << "short";
   const Plan plan = CallTrace(kReadsTwo).plan();
@@ -71,24 +79,47 @@ TEST_F(PrepareTest, ExistingFilesAreKept) {
   EXPECT_EQ(prepared->existing_count, 1u);
   EXPECT_EQ(prepared->too_small_count, 1u);
   EXPECT_EQ(*read_file(onto("x/a")), "short");
-  clean(plan, *prepared);
+  EXPECT_THAT(clean(plan, *prepared, Keep::kNothing), IsEmpty());
   EXPECT_EQ(*read_file(onto("x/a")), "short");
   EXPECT_FALSE(fs::exists(onto("b")));
 }
 
-TEST_F(PrepareTest, ExistingFilesAreModifiedOnlyOnRequest) {
+TEST_F(PrepareTest, ExistingFilesAreNotModified) {
+  make_marked_folder();
   CallTrace trace(
       {{.call = Call::kOpen, .file = "/d/a", .result = 3, .detail = O_WRONLY | O_CREAT | O_EXCL},
        {.call = Call::kMkdir, .file = "/d/sub"}});
   const Plan plan = trace.plan();
   fs::create_directories(onto("sub"));
-  EXPECT_THAT(prepare(plan, {.onto = onto()}).error().message(), HasSubstr("--overwrite"));
+  EXPECT_THAT(prepare(plan, {.onto = onto()}).error().message(), HasSubstr("sub exists, and"));
   fs::remove(onto("sub"));
   std::ofstream(onto("a")) << "mine";
-  EXPECT_THAT(prepare(plan, {.onto = onto()}).error().message(), HasSubstr("--overwrite"));
+  EXPECT_THAT(prepare(plan, {.onto = onto()}).error().message(), HasSubstr("a exists, and"));
   EXPECT_EQ(*read_file(onto("a")), "mine");
-  EXPECT_TRUE(prepare(plan, {.onto = onto(), .overwrite = true}).ok());
-  EXPECT_FALSE(fs::exists(onto("a")));
+}
+
+TEST_F(PrepareTest, NothingIsCreatedInAFolderOfSomebodyElse) {
+  fs::create_directories(onto("x"));
+  std::ofstream(onto("x/a")) << "mine";
+  const Plan reads = CallTrace(kReadsTwo).plan();
+  EXPECT_THAT(
+      prepare(reads, {.onto = onto()}).error().message(),
+      HasSubstr("/b: the trace reads it, but it does not exist, and files are created only"));
+  std::ofstream(onto("b")) << "mine";
+  EXPECT_TRUE(prepare(reads, {.onto = onto()}).ok());
+  const Plan creates = CallTrace({{.call = Call::kMkdir, .file = "/d/x/new"}}).plan();
+  EXPECT_THAT(prepare(creates, {.onto = onto()}).error().message(),
+              HasSubstr("was not made by a replay, so it is only read, but the trace creates"));
+  EXPECT_EQ(std::distance(fs::recursive_directory_iterator(onto()), {}), 3);
+}
+
+TEST_F(PrepareTest, APreparationThatFailsLeavesNothing) {
+  const std::string long_name = "/d/" + std::string(300, 'b');
+  CallTrace trace({{.call = Call::kStat, .file = "/d/a", .size = 5},
+                   {.call = Call::kStat, .file = long_name, .size = 5}});
+  const auto prepared = prepare(trace.plan(), {.onto = onto()});
+  EXPECT_THAT(prepared.error().message(), HasSubstr("bbb: cannot create: file name too long"));
+  EXPECT_FALSE(fs::exists(onto()));
 }
 
 TEST_F(PrepareTest, OnlyExistingFilesAreUsedOnRequest) {
@@ -145,7 +176,45 @@ TEST_F(PrepareTest, AFolderWithoutSpaceIsRefusedBeforeTheStart) {
   const Plan plan = trace.plan();
   EXPECT_THAT(prepare(plan, {.onto = onto(), .fill = true}).error().message(),
               HasSubstr("are free"));
-  EXPECT_TRUE(fs::is_empty(onto()));
+  EXPECT_FALSE(fs::exists(onto()));
+}
+
+TEST_F(PrepareTest, NumbersThatNoFileSystemHasAreRefused) {
+  const auto refusal_of = [&](const Recorded& call) {
+    CallTrace trace({{.call = Call::kOpen,
+                      .file = "/d/a",
+                      .result = 3,
+                      .detail = O_WRONLY | O_CREAT | O_APPEND},
+                     call});
+    const auto prepared = prepare(trace.plan(), {.onto = onto()});
+    return prepared.ok() ? "accepted" : prepared.error().message();
+  };
+  const uint64_t huge = uint64_t{1} << 62;
+  const Recorded write{.call = Call::kPwrite, .file = "/d/a", .size = 10, .result = 10};
+  for (const uint64_t offset : {huge, ~uint64_t{0} - 5}) {
+    Recorded call = write;
+    call.offset = offset;
+    EXPECT_THAT(refusal_of(call), HasSubstr("are free")) << offset;
+    call = {.call = Call::kFallocate, .file = "/d/a", .offset = 5, .size = offset};
+    EXPECT_THAT(refusal_of(call), HasSubstr("are free")) << offset;
+    call = {.call = Call::kFtruncate, .file = "/d/a", .size = offset};
+    EXPECT_THAT(refusal_of(call), HasSubstr("are free")) << offset;
+  }
+  EXPECT_EQ(refusal_of(write), "accepted");
+}
+
+TEST_F(PrepareTest, AppendedBytesAddUp) {
+  std::vector<Recorded> calls = {
+      {.call = Call::kOpen, .file = "/d/a", .result = 3, .detail = O_WRONLY | O_CREAT | O_APPEND}};
+  const auto gigabyte = int64_t{1} << 30;
+  for (int i = 0; i < 20'000; ++i) {
+    calls.push_back({.call = Call::kWrite,
+                     .file = "/d/a",
+                     .size = static_cast<uint64_t>(gigabyte),
+                     .result = gigabyte});
+  }
+  const Plan plan = CallTrace(calls).plan();
+  EXPECT_EQ(plan.paths[plan.names.find("/d/a")].written_end, 20'000u * uint64_t{1} << 30);
 }
 
 TEST_F(PrepareTest, AFileInPlaceOfTheFolderIsRefused) {

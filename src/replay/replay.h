@@ -4,8 +4,8 @@
 // files that they read. run() (run.h) makes the calls and measures them. This header compares the
 // result with the trace, as text and as JSON.
 //
-// Everything happens below one folder: no name of a trace, and no link in the folder, leads out of
-// it (docs/guide/replay.md).
+// Everything happens below one folder, and only what the replay has made itself is changed
+// (folder.h, docs/design/replay.md).
 #pragma once
 
 #include <string>

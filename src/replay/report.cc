@@ -69,7 +69,7 @@ std::string heading(const Replayed& replayed) {
           ? fmt::format("{} of {}", format_exact(result.calls), format_exact(plan.steps.size()))
           : format_exact(result.calls);
   std::string out = fmt::format("{} calls of {} ({}) onto {}\n", part, printable(replayed.title),
-                                printable(plan.root), printable(replayed.prepared.onto));
+                                printable(plan.root), printable(replayed.prepared.folder->path()));
   out += fmt::format("{} in {}, {}; recorded in {}; {}\n", format_bytes(totals_of(result).bytes),
                      time_text(result.elapsed_ns), timing_name(replayed.timing),
                      time_text(plan.end_ns - plan.begin_ns),
@@ -124,6 +124,7 @@ std::string skipped_text(const Skipped& skipped) {
   line(skipped.covered,
        "whose I/O is in other calls: dup, mmap, fseek, MPI-IO and HDF5 above POSIX");
   line(skipped.unmatched, "that close a file which was not open");
+  line(skipped.failed, "that failed when they were recorded, and change something if they succeed");
   for (const auto& [name, count] : skipped.cannot) line(count, name + ": cannot be replayed");
   return out.empty() ? out : "not replayed:\n" + out;
 }
@@ -233,6 +234,7 @@ void write_skipped(JsonWriter& json, const Skipped& skipped) {
   json.field("unknown_file", skipped.unknown_file);
   json.field("covered_by_other_calls", skipped.covered);
   json.field("unmatched_close", skipped.unmatched);
+  json.field("failed_change", skipped.failed);
   json.key("cannot");
   json.begin_object();
   for (const auto& [name, count] : skipped.cannot) json.field(name, count);
@@ -275,7 +277,7 @@ std::string report_json(const Replayed& replayed) {
   json.begin_object();
   json.field("trace", replayed.title);
   json.field("root", replayed.plan.root);
-  json.field("onto", replayed.prepared.onto);
+  json.field("onto", replayed.prepared.folder->path());
   json.field("timing", timing_name(replayed.timing));
   json.field("interrupted", result.is_interrupted);
   json.field("threads", replayed.plan.threads.size());

@@ -158,9 +158,12 @@ class Resolver {
     if (path.may_be_older) path.before = Existence::kPresent;
     path.size_bytes = std::max(path.size_bytes, size_bytes);
   }
-  static void written(Path& path, uint64_t end) {
-    path.written_end = std::max(path.written_end, end);
-    path.is_modified = true;
+  // At `offset`; kNoOffset: after what was written before. What is written to a directory goes to a
+  // file without a name (O_TMPFILE).
+  static void written(Path& path, uint64_t offset, uint64_t size_bytes) {
+    if (offset == wire::kNoOffset) offset = path.written_end;
+    path.written_end = std::max(path.written_end, add_saturating(offset, size_bytes));
+    path.is_modified = path.is_modified || !path.is_directory;
   }
 
   // How many calls on the path must come before this one.
@@ -184,15 +187,7 @@ class Resolver {
   void use_name(Step& step, Action action) {
     Path& path = plan_.paths[step.target];
     if (step.has(kFailedBefore)) {
-      // Most calls on names fail because the name is missing; mkdir and link because it exists.
-      if (action == Action::kMakeDirectory) {
-        found(path);
-        path.is_directory = true;
-      } else if (action != Action::kLink) {
-        missing(path);
-      }
-      if (step.has(kHasOther)) plan_.paths[step.size].is_used = true;
-      if (action == Action::kTruncateName) return;
+      missing(path);
       return order_two_names(step, false);
     }
     switch (action) {
@@ -202,7 +197,7 @@ class Resolver {
         break;
       case Action::kTruncateName:
         found(path);
-        written(path, step.offset);
+        written(path, step.offset, 0);
         return;  // its offset is the new size: nothing waits for it
       case Action::kScanDirectory:
         found(path);
@@ -266,7 +261,7 @@ class Resolver {
   }
 
   void open_file(Step& step, Action action) {
-    const uint32_t flags = flags_of(step, action);
+    const uint32_t flags = open_flags(step.call, step.result);
     const uint32_t index = step.target;
     const uint32_t number = step.size;
     Path& path = plan_.paths[index];
@@ -287,16 +282,10 @@ class Resolver {
     if (number != 0) numbers_[key(process, number)] = {index, step.target};
   }
 
-  static uint32_t flags_of(const Step& step, Action action) {
-    if (step.call == wire::Call::kMkstemp) return O_RDWR | O_CREAT | O_EXCL;
-    if (action == Action::kOpenDirectory) return O_RDONLY | O_DIRECTORY;
-    return step.result;
-  }
-
   // Whether the call creates the file.
   bool note_open(const Step& step, Path& path, uint32_t flags, Action action) {
     if (step.has(kFailedBefore)) {
-      (flags & O_EXCL) != 0 ? found(path) : missing(path);
+      missing(path);
       return false;
     }
     const bool creates = (flags & O_CREAT) != 0 && path.now != Existence::kPresent;
@@ -425,13 +414,13 @@ class Resolver {
     if (action == Action::kStatOpen) return has_size(path, step.size_bytes());
     if (action == Action::kReadMapped) {
       // A mapping may be longer than its file, by less than a page if stat was not recorded.
-      if (path.size_bytes == 0) has_size(path, start + step.size_bytes());
+      if (path.size_bytes == 0) has_size(path, add_saturating(start, step.size_bytes()));
       return;
     }
-    if (reads(action)) return has_size(path, start + step.result_bytes());
-    if (writes(action)) return written(path, start + step.result_bytes());
-    if (action == Action::kTruncate) return written(path, offset);
-    if (action == Action::kAllocate) return written(path, start + step.size_bytes());
+    if (reads(action)) return has_size(path, add_saturating(start, step.result_bytes()));
+    if (writes(action)) return written(path, offset, step.result_bytes());
+    if (action == Action::kTruncate) return written(path, start, 0);
+    if (action == Action::kAllocate) return written(path, start, step.size_bytes());
     if (action == Action::kSeek && step.result == SEEK_END) has_size(path, start);
     if (kind_of(action) == HandleKind::kDirectory || action == Action::kReadEntries) {
       path.is_directory = true;
@@ -452,7 +441,7 @@ class Resolver {
     const uint64_t place = place_of(action, file, offset);
     if (is_at_position(action)) {
       if (place == file.position) step.flags |= kAtPosition;
-      file.position = place == wire::kNoOffset ? place : place + step.result_bytes();
+      file.position = place == wire::kNoOffset ? place : add_saturating(place, step.result_bytes());
     } else if (action == Action::kSeek && offset != wire::kNoOffset) {
       file.position = offset;
     }

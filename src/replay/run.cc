@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include <algorithm>
@@ -55,9 +54,9 @@ struct PathState {
 
 // What all threads share.
 struct Shared {
-  Shared(const Plan& the_plan, const Prepared& the_prepared, const RunOptions& the_options)
+  Shared(const Plan& the_plan, Folder& the_folder, const RunOptions& the_options)
       : plan(the_plan),
-        prepared(the_prepared),
+        folder(the_folder),
         options(the_options),
         handles(std::make_unique<HandleState[]>(plan.handles.size())),
         paths(std::make_unique<PathState[]>(plan.paths.size())),
@@ -65,11 +64,6 @@ struct Shared {
         progress({.label = "replaying", .total = plan.steps.size()}) {
     for (size_t i = 0; i < plan.handles.size(); ++i) {
       handles[i].uses_left = plan.handles[i].use_count;
-    }
-    places.reserve(plan.paths.size());
-    for (uint32_t path = 0; path < plan.paths.size(); ++path) {
-      const bool is_used = plan.paths[path].is_used;
-      places.push_back(is_used ? place_of(plan, prepared.onto, path) : std::string());
     }
   }
 
@@ -85,12 +79,11 @@ struct Shared {
   }
 
   const Plan& plan;
-  const Prepared& prepared;
+  Folder& folder;
   const RunOptions& options;
   std::unique_ptr<HandleState[]> handles;
   std::unique_ptr<PathState[]> paths;
   std::unique_ptr<std::atomic<uint64_t>[]> reached_ns;  // by thread: recorded end of its call
-  std::vector<std::string> places;                      // by path
   Progress progress;
   nanoseconds start{};  // of the first call
   std::atomic<bool> is_given_up = false;
@@ -157,7 +150,7 @@ class Worker {
     reached_ns_ = step.begin_ns + static_cast<uint64_t>(step.duration_ns);
     const Action action = action_of(step.call);
     const Outcome outcome = closes(action)        ? close(step)
-                            : opens(action)       ? open(step)
+                            : opens(action)       ? open_handle(step)
                             : uses_handle(action) ? use(step, action)
                                                   : use_name(step, action);
     if (is_cut_) return false;
@@ -204,13 +197,13 @@ class Worker {
 
   // ---- open files -----------------------------------------------------------------------------
 
-  const char* place(uint32_t path) const { return shared_.places[path].c_str(); }
+  std::string_view name(uint32_t path) const { return shared_.plan.relative(path); }
 
-  Outcome open(const Step& step) {
+  Outcome open_handle(const Step& step) {
     const Handle& handle = shared_.plan.handles[step.target];
     HandleState& state = shared_.handles[step.target];
     if (!wait_for_names(step, handle.path)) return cut();
-    const Outcome outcome = issue_open(step.call, handle, place(handle.path), state.opened);
+    const Outcome outcome = issue_open(handle, name(handle.path), shared_.folder, state.opened);
     note_names(step, handle.path);
     note_opened(handle, state, outcome);
     return outcome;
@@ -234,8 +227,7 @@ class Worker {
     HandleState& state = shared_.handles[index];
     Phase waiting = Phase::kWaiting;
     if (handle.is_implied && state.phase.compare_exchange_strong(waiting, Phase::kOpening)) {
-      const Outcome outcome =
-          issue_open(wire::Call::kOpen, handle, place(handle.path), state.opened);
+      const Outcome outcome = issue_open(handle, name(handle.path), shared_.folder, state.opened);
       note_opened(handle, state, outcome);
     }
     return wait_for(shared_, [&] { return state.phase.load() >= Phase::kOpen; });
@@ -267,7 +259,8 @@ class Worker {
     const HandleState& state = shared_.handles[step.target];
     Place where{.file = state.opened,
                 .is_shared = handle.is_shared,
-                .appends = (handle.flags & O_APPEND) != 0};
+                .appends = (handle.flags & O_APPEND) != 0,
+                .stop = shared_.options.stop};
     int error = state.error;
     if (action == Action::kTransfer) {
       where.transfer = &shared_.plan.transfers[step.offset];
@@ -276,7 +269,8 @@ class Worker {
       where.appends = (shared_.plan.handles[where.transfer->to].flags & O_APPEND) != 0;
       if (error == 0) error = shared_.handles[where.transfer->to].error;
     }
-    const Outcome outcome = error == 0 ? issue(step, where, buffer_) : failed(error);
+    const Outcome outcome =
+        error == 0 ? issue(step, where, buffer_, shared_.folder) : failed(error);
     leave(step.target);
     if (where.transfer != nullptr) leave(where.transfer->to);
     return outcome;
@@ -287,14 +281,14 @@ class Worker {
     if (is_ordered && !wait_for_names(step, step.target)) return cut();
     const bool has_two = action == Action::kRename || action == Action::kLink;
     const uint32_t other = has_two && step.has(kHasOther) ? step.size : step.target;
-    const Place where{.name = place(step.target),
-                      .other_name = place(other),
+    const Place where{.name = name(step.target),
+                      .other_name = name(other),
                       .is_directory = shared_.plan.paths[step.target].is_directory};
-    Outcome outcome = issue(step, where, buffer_);
+    Outcome outcome = issue(step, where, buffer_, shared_.folder);
     if (is_ordered) note_names(step, step.target);
-    const bool is_there = shared_.plan.relative(step.target).empty() || shared_.options.overwrite ||
-                          shared_.plan.paths[step.target].before == Existence::kPresent;
-    const bool may_exist = action == Action::kMakeDirectory && !step.has(kFailedBefore) && is_there;
+    const bool is_there =
+        name(step.target).empty() || shared_.plan.paths[step.target].before == Existence::kPresent;
+    const bool may_exist = action == Action::kMakeDirectory && is_there;
     if (outcome.error == EEXIST && may_exist) outcome.result = 0;
     return outcome;
   }
@@ -328,7 +322,8 @@ class Worker {
     const bool has_handle = !is_on_name(action);
     const uint32_t path = has_handle ? shared_.plan.handles[step.target].path : step.target;
     failures_.push_back(fmt::format("{} of {}: {}", interop::call_name(step.call),
-                                    printable(shared_.places[path]), describe_os_error(error)));
+                                    printable(shared_.folder.place_of(name(path))),
+                                    describe_os_error(error)));
   }
 
   void finish() {
@@ -437,12 +432,10 @@ void close_rest(Shared& shared) {
   }
 }
 
-Status allow_open_files(size_t count) {
+Status check_descriptor_limit(size_t count, const Folder& folder) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-  if (limit.rlim_max == RLIM_INFINITY || count + kOwnDescriptors <= limit.rlim_max) return {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) return {};
+  if (count + folder.directories_max() + kOwnDescriptors <= limit.rlim_max) return {};
   return fail(Errc::kExhausted,
               "the trace has {} files open at once, but this process may open {}; raise the limit "
               "(ulimit -n), or replay fewer ranks",
@@ -468,12 +461,10 @@ uint64_t RunResult::failed_here() const {
 }
 
 Result<RunResult> run(const Plan& plan, const Prepared& prepared, const RunOptions& options) {
-  RETURN_IF_ERROR(allow_open_files(plan.open_peak));
-  const mode_t mask = umask(077);  // for fopen, which takes no mode
-  Shared shared(plan, prepared, options);
+  RETURN_IF_ERROR(check_descriptor_limit(plan.open_peak, *prepared.folder));
+  Shared shared(plan, *prepared.folder, options);
   shared.start = monotonic_now() + kStartAhead;
   Crew(shared).run();
-  umask(mask);
   if (shared.problem) return *std::move(shared.problem);
   shared.result.is_interrupted = shared.is_stopped() && shared.result.calls < plan.steps.size();
   if (shared.result.is_interrupted) close_rest(shared);

@@ -28,7 +28,6 @@ enum class Timing { kFast, kAsRecorded };
 
 struct RunOptions {
   Timing timing = Timing::kFast;
-  bool overwrite = false;  // a directory that the trace creates may exist
   const std::atomic<bool>* stop = nullptr;
 };
 

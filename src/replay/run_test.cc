@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "base/file.h"
 #include "replay/buffer.h"
@@ -14,14 +15,16 @@ namespace millrace::replay {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using wire::Call;
 
 class RunTest : public testing::Test {
  protected:
   RunResult replay(CallTrace& trace, const RunOptions& options = {}) {
     plan_ = trace.plan();
-    auto prepared = prepare(plan_, {.onto = onto()});
+    auto prepared = prepare(plan_, {.onto = onto(), .only_existing = only_existing_});
     EXPECT_TRUE(prepared.ok()) << prepared.error().message();
     prepared_ = *std::move(prepared);
     auto result = run(plan_, prepared_, options);
@@ -33,6 +36,7 @@ class RunTest : public testing::Test {
   }
 
   TemporaryDirectory directory_ = *TemporaryDirectory::create();
+  bool only_existing_ = false;
   Plan plan_;
   Prepared prepared_;
 };
@@ -85,7 +89,12 @@ TEST_F(RunTest, WritesCreateWhatTheTraceCreated) {
   EXPECT_EQ(fs::file_size(onto("copy")), 8000u);
   EXPECT_FALSE(fs::exists(onto("out/tmp")));
   EXPECT_FALSE(fs::exists(onto("gone")));
-  clean(plan_, prepared_);
+  std::ofstream(onto("out/mine")) << "text";
+  EXPECT_THAT(clean(plan_, prepared_, Keep::kInputs), ElementsAre("out/mine"));
+  EXPECT_EQ(*read_file(onto("out/mine")), "text");
+  EXPECT_FALSE(fs::exists(onto("out/final")));
+  fs::remove_all(onto("out"));
+  EXPECT_THAT(clean(plan_, prepared_, Keep::kNothing), IsEmpty());
   EXPECT_FALSE(fs::exists(onto()));
 }
 
@@ -139,6 +148,71 @@ TEST_F(RunTest, AFailureOnlyHereIsReported) {
   const std::string text =
       report_text({.title = "t", .plan = plan_, .prepared = prepared_, .result = result}, {});
   EXPECT_THAT(text, HasSubstr("1 call FAILED that had succeeded"));
+}
+
+TEST_F(RunTest, CallsThatFailedAndWouldChangeSomethingAreNotMade) {
+  CallTrace trace(
+      {{.call = Call::kStat, .file = "/d/a", .size = 100},
+       {.call = Call::kOpen, .file = "/d/a", .result = -1, .detail = O_WRONLY | O_TRUNC},
+       {.call = Call::kCreat, .file = "/d/a", .result = -1},
+       {.call = Call::kFopen, .file = "/d/a", .result = -1, .detail = O_RDWR},
+       {.call = Call::kTruncate, .file = "/d/a", .size = 0, .result = -1},
+       {.call = Call::kWrite, .file = "/d/a", .offset = 0, .size = 5, .result = -1},
+       {.call = Call::kFtruncate, .file = "/d/a", .size = 0, .result = -1},
+       {.call = Call::kUnlink, .file = "/d/a", .result = -1},
+       {.call = Call::kRename, .file = "/d/a", .result = -1, .other_file = "/d/b"},
+       {.call = Call::kMkdir, .file = "/d/new", .result = -1},
+       {.call = Call::kOpen, .file = "/d/none", .result = -1}});
+  const RunResult result = replay(trace);
+  EXPECT_EQ(plan_.skipped.failed, 9u);
+  EXPECT_EQ(result.calls, 2u);
+  EXPECT_EQ(result.functions.at(Call::kOpen).failed_in_both, 1u);
+  EXPECT_EQ(fs::file_size(onto("a")), 100u);
+  EXPECT_FALSE(fs::exists(onto("b")));
+}
+
+TEST_F(RunTest, AWriteMovesNoMoreThanInTheJob) {
+  const uint32_t create = O_RDWR | O_CREAT;
+  CallTrace trace(
+      {{.call = Call::kOpen, .file = "/d/a", .result = 3, .detail = create},
+       {.call = Call::kWrite, .file = "/d/a", .offset = 0, .size = 1 << 20, .result = 7},
+       {.call = Call::kOpen, .file = "/d/b", .result = 4, .detail = create},
+       {.call = Call::kCopyFileRange,
+        .file = "/d/a",
+        .offset = 0,
+        .size = 1 << 20,
+        .result = 3,
+        .other_file = "/d/b",
+        .other_offset = 0}});
+  replay(trace);
+  EXPECT_EQ(fs::file_size(onto("a")), 7u);
+  EXPECT_EQ(fs::file_size(onto("b")), 3u);
+}
+
+TEST_F(RunTest, AFileThatWasThereIsOnlyRead) {
+  fs::create_directories(onto());
+  std::ofstream(onto("a")) << "mine";
+  only_existing_ = true;
+  CallTrace trace({{.call = Call::kStat, .file = "/d/a", .size = 4},
+                   {.call = Call::kOpen, .file = "/d/a", .result = 3, .detail = O_RDWR | O_CREAT},
+                   {.call = Call::kRead, .file = "/d/a", .offset = 0, .size = 4, .result = 4},
+                   {.call = Call::kClose, .file = "/d/a"},
+                   {.call = Call::kFopen, .file = "/d/a", .detail = O_RDWR},
+                   {.call = Call::kFread, .file = "/d/a", .offset = 0, .size = 4, .result = 4}});
+  const RunResult result = replay(trace);
+  EXPECT_EQ(result.failed_here(), 0u) << result.failures.front();
+  EXPECT_EQ(result.functions.at(Call::kFread).replayed.bytes, 4u);
+  EXPECT_EQ(*read_file(onto("a")), "mine");
+}
+
+TEST_F(RunTest, AHugeMappingEndsWithItsFile) {
+  CallTrace trace({{.call = Call::kStat, .file = "/d/a", .size = 5000},
+                   {.call = Call::kMapped,
+                    .file = "/d/a",
+                    .offset = 0,
+                    .size = uint64_t{1} << 62,
+                    .result = int64_t{1} << 62}});
+  EXPECT_EQ(replay(trace).calls, 2u);
 }
 
 TEST_F(RunTest, ThreadsWaitForWhatOthersCreate) {

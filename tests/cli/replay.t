@@ -4,18 +4,44 @@ $ millrace trace -o t -- python3 -S -c 'import os; [os.write(os.open(f"copies/{n
 $ millrace replay t --onto r --root "$PWD" > text; grep -c '^read \|^write ' text; grep created text
 > 2
 > created 2 files, 10.3 KiB, sparse: reads do not reach the device; use --fill to measure it
-$ cd r; find . -type f | sort | xargs stat -c '%n %s %a'
-> ./copies/a 10000 600
-> ./copies/b 500 600
+$ cd r; find . | sort | tail -n +2 | xargs stat -c '%n %s %a' | sed 's/ [0-9]* 700$/ 700/'
+> ./.millrace-replay 129 600
+> ./copies 700
+> ./data 700
 > ./data/a 10000 600
 > ./data/b 500 600
 
-# what exists is not modified without permission
-$ millrace replay t --onto r --root "$PWD"
-! millrace: .../r/copies/a exists, and the replay would modify it; use an empty folder, or --overwrite if its content may be lost
-? 1
-$ millrace replay t --onto r --root "$PWD" --overwrite | grep used
+# what the calls created is gone, so another replay finds the same files
+$ millrace replay t --onto r --root "$PWD" | grep used
 > used 2 files as they are
+
+# a replay changes only what it has made
+$ echo mine > r/copies/a; millrace replay t --onto r --root "$PWD" --clean
+! millrace: .../r/copies/a exists, and the trace modifies it, but a replay changes only what it has made itself; remove it, or use a new folder
+? 1
+$ cat r/copies/a
+> mine
+
+# in other folders, it only reads
+$ millrace replay t --onto data --root "$PWD"/data | grep '^used'
+> used 2 files as they are
+$ mkdir copy; cp -r data copy/; millrace replay t --onto copy --root "$PWD"
+! millrace: .../copy was not made by a replay, so it is only read, but the trace creates or modifies .../copies/a; use a new folder, or select what only reads (--root, --function)
+? 1
+$ millrace replay t --onto "$PWD" --root "$PWD" --existing
+! millrace: the trace creates or modifies .../copies/a; without --existing, it is replayed in a folder of its own
+? 1
+$ ls -A copy data copies
+> copies:
+> a
+> b
+>
+> copy:
+> data
+>
+> data:
+> a
+> b
 
 # a part, filled with bytes, for a program; nothing stays
 $ millrace replay t --onto new --root "$PWD"/data --function read --size 1KiB.. --fill --clean --json | python3 -c 'import json, sys; r = json.load(sys.stdin); print(r["calls"], r["prepared"]["bytes"], r["functions"][0]["replayed"]["bytes"])'
@@ -25,7 +51,7 @@ $ ls -d new
 ? 2
 
 # links out of the folder are not followed
-$ mkdir outside trap; ln -s ../outside trap/copies; millrace replay t --onto trap --root "$PWD"
+$ mkdir outside trap; touch trap/.millrace-replay; ln -s ../outside trap/copies; millrace replay t --onto trap --root "$PWD"
 ! millrace: .../trap/copies is a symbolic link, but the trace has a directory there; use another folder for --onto
 ? 1
 $ ls outside

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tools/check_functions.py, tools/check_headers.py and tools/check_format.py."""
+"""Tests of tools/check_functions.py, check_changes.py, check_headers.py and check_format.py."""
 
 import shutil
 import unittest
@@ -41,6 +41,27 @@ class FunctionsTest(CheckTest):
     def test_a_file_that_is_not_python(self) -> None:
         self.write("tools/a.py", "x = 1\ndef f(:\n")
         self.assert_finds("tools/a.py:2: cannot read it: ")
+
+
+class ChangesTest(CheckTest):
+    script = "check_changes.py"
+
+    def test_only_the_folder_of_a_replay_opens_and_changes_files(self) -> None:
+        calls = ("::unlink(a);", "return openat(a, b);", "x = File::open(a);", "std::filesystem::rename(a, b);",
+                 "fs::remove_all(a);", "std::ofstream out(a);", "if (mkdir (a) != 0) f();", "std::ofstream{a};",
+                 "f(fchmod(a));")
+        self.write("src/replay/run.cc", "".join(f"{call}\n" for call in calls))
+        self.assert_finds(*(f"src/replay/run.cc:{line}: calls {name}, which only src/replay/folder.cc may do. A trace is "
+                            for line, name in enumerate(("unlink", "openat", "open", "rename", "remove_all", "ofstream",
+                                                         "mkdir", "ofstream", "fchmod"), 1)))
+
+    def test_others_and_the_folder_itself_pass(self) -> None:
+        for path in ("src/replay/folder.cc", "src/replay/folder.h", "src/replay/run_test.cc", "src/replay/testing/a.h",
+                     "src/base/file.cc"):
+            self.write(path, "int fd = open(a);\n")
+        self.write("src/replay/run.cc", "Folder::open(a); folder.rename(a); folder->remove(b); reopen(c); // unlink(a)\n"
+                   "is_open(); const char* open = \"unlink(\"; kRename(a);\n")
+        self.assert_passes("changes: 1 files, which open, remove and rename nothing")
 
 
 class HeadersTest(CheckTest):
