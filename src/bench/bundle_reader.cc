@@ -1,6 +1,5 @@
 #include "bench/bundle_reader.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "base/input_file.h"
 #include "base/text.h"
 #include "bench/tensor_bundle.h"
 #include "format/tfrecord.h"
@@ -236,7 +236,7 @@ Status verify_tensor(const File& file, uint64_t file_bytes, const StoredTensor& 
 // All tensors of one .data file. Returns the size of the file.
 Result<uint64_t> verify_shard(const std::filesystem::path& path, const BundleIndex& index,
                               uint64_t shard, MutableByteView buffer) {
-  ASSIGN_OR_RETURN(const File file, File::open(path, O_RDONLY));
+  ASSIGN_OR_RETURN(const File file, open_input(path));
   ASSIGN_OR_RETURN(const uint64_t file_bytes, file.size_bytes().within(path.native()));
   for (const StoredTensor& tensor : index.tensors) {
     if (tensor.shard != shard || tensor.is_sliced) continue;

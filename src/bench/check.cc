@@ -92,6 +92,11 @@ class Finder {
   }
 
   void find_in_storage() {
+    // A workload may be from a stranger, and the log is appended to.
+    const std::string& log = workload_.output.log_file;
+    if (log.find('/') != std::string::npos || log == "." || log == "..") {
+      error("output.log_file", "it is the name of a file in output.folder, without '/'");
+    }
     for (const auto& [key, folder] :
          {std::pair{"dataset.data_folder", workload_.dataset.data_folder},
           std::pair{"checkpoint.checkpoint_folder", workload_.checkpoint.checkpoint_folder},

@@ -8,6 +8,7 @@
 #include <functional>
 #include <new>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "base/clock.h"
@@ -15,6 +16,7 @@
 #include "base/exception.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "bench/own_files.h"
 
 namespace millrace::bench {
 namespace {
@@ -64,6 +66,9 @@ Result<uint32_t> count_ranks_per_node(comm::Comm& comm) {
 struct Pending {
   CheckpointId id;
   std::vector<PlannedFile> files;
+  File held;              // its folder
+  File held_local;        // local_flush: the one on this node
+  std::string own_files;  // the list of all ranks; only on the first one
   size_t result_index = 0;
   std::thread thread;
   std::atomic<bool> is_done{false};  // set by the thread after its last access
@@ -87,13 +92,14 @@ class FolderCheckpointer final : public Checkpointer {
     if (!pending_) return;
     transfer_.cancel();
     if (pending_->thread.joinable()) pending_->thread.join();
-    remove_own_files(*pending_);
+    remove_written(*pending_);
   }
 
   Status prepare(const CheckpointerOptions& options);
 
   const CheckpointPlan& plan() const override { return plan_; }
   const std::vector<CheckpointResult>& results() const override { return results_; }
+  const std::vector<std::string>& notes() const override { return notes_; }
 
   Result<CheckpointResult> save(uint64_t epoch, uint64_t step, uint64_t total_step) override;
   Result<CheckpointResult> load(uint64_t epoch, uint64_t step, uint64_t total_step) override;
@@ -107,15 +113,23 @@ class FolderCheckpointer final : public Checkpointer {
 
   Fsync fsync() const { return config_.fsync ? Fsync::kYes : Fsync::kNo; }
 
+  fs::path partial(const fs::path& folder, const Pending& pending) const {
+    return partial_path(folder, pending.id, run_);
+  }
+  Status choose_run(const std::string& wanted);
+  std::string list_files(uint64_t total_step) const;
+  Status make_partial(Pending& pending);
+  Status make_local_partial(Pending& pending);
   Status write_files(const Pending& pending, const fs::path& folder, Fsync fsync);
-  Status copy_files(const Pending& pending);
+  Status copy_files(Pending& pending);
   Status begin(Pending& pending);
   Status start_background(Pending& pending, std::function<Status()> work);
   Status settle();
   Status complete(Pending& pending, Status status);
+  Status list_complete_files(const Pending& pending);
   Status commit(Pending& pending);
   Status remove_old(CheckpointId newest);
-  void remove_own_files(const Pending& pending) const;
+  void remove_written(const Pending& pending) const;
   void take_counts(CheckpointResult& result);
 
   Status read_files(const CheckpointResult& result, uint64_t total_step);
@@ -132,6 +146,8 @@ class FolderCheckpointer final : public Checkpointer {
   ShardTransfer transfer_;
   std::unique_ptr<Pending> pending_;
   std::vector<CheckpointResult> results_;
+  std::string run_;
+  std::vector<std::string> notes_;
   std::deque<CheckpointId> saved_;  // by this run and not removed; only on the first rank
 };
 
@@ -139,14 +155,15 @@ Status FolderCheckpointer::prepare(const CheckpointerOptions& options) {
   Status status;
   if (is_first()) {
     status = make_directories(folder_);
-    if (status.ok()) status = remove_partial_checkpoints(folder_);
+    if (status.ok()) status = remove_partial_checkpoints(folder_, notes_);
   }
   if (mode_ == WriteMode::kLocalFlush && status.ok()) {
     status = make_directories(local_folder_);
     // Several ranks of a node may do this at once and be in each other's way: any of them succeeds.
-    if (status.ok()) static_cast<void>(remove_partial_checkpoints(local_folder_).ok());
+    if (status.ok()) static_cast<void>(remove_partial_checkpoints(local_folder_, notes_).ok());
   }
   RETURN_IF_ERROR(agree_on(comm_, status));
+  RETURN_IF_ERROR(choose_run(options.run));
   if (!config_.recovery_rank_shift) return {};
   shift_ = options.ranks_per_node;
   if (shift_ == 0) {
@@ -155,7 +172,24 @@ Status FolderCheckpointer::prepare(const CheckpointerOptions& options) {
   return {};
 }
 
+Status FolderCheckpointer::choose_run(const std::string& wanted) {
+  std::random_device random;
+  run_ = wanted.empty() ? fmt::format("{:08x}", random()) : wanted;
+  return comm_.size() == 1 ? Status() : comm_.broadcast(run_, comm::kFirstRank);
+}
+
 // ---- saving ----
+
+// Before they are written, so that the next run knows them if this one is killed.
+std::string FolderCheckpointer::list_files(uint64_t total_step) const {
+  std::vector<OwnFile> files;
+  for (uint64_t rank = 0; rank < comm_.size(); ++rank) {
+    for (const PlannedFile& file : plan_.files_of(rank, total_step)) {
+      files.push_back({.name = file.name, .identity = {}});
+    }
+  }
+  return own_files_text(files);
+}
 
 Result<CheckpointResult> FolderCheckpointer::save(uint64_t epoch, uint64_t step,
                                                   uint64_t total_step) {
@@ -165,6 +199,7 @@ Result<CheckpointResult> FolderCheckpointer::save(uint64_t epoch, uint64_t step,
   auto fresh = std::make_unique<Pending>();
   fresh->id = {.epoch = epoch, .step = step};
   fresh->files = plan_.files_of(rank(), total_step);
+  if (is_first()) fresh->own_files = list_files(total_step);
   fresh->result_index = results_.size();
   CheckpointResult result{.id = fresh->id, .is_pending = true};
   for (const PlannedFile& file : fresh->files) result.payload_bytes += file.size_bytes;
@@ -185,18 +220,15 @@ Result<CheckpointResult> FolderCheckpointer::save(uint64_t epoch, uint64_t step,
 
 // The part of save() that the training always waits for.
 Status FolderCheckpointer::begin(Pending& pending) {
-  const fs::path partial = partial_path(folder_, pending.id);
-  switch (mode_) {
-    case WriteMode::kSync:
-      return write_files(pending, partial, fsync());
-    case WriteMode::kAsync:
-      return start_background(
-          pending, [this, &pending, partial] { return write_files(pending, partial, fsync()); });
-    case WriteMode::kLocalFlush:
-      break;
-  }
+  const auto write = [this, &pending]() -> Status {
+    RETURN_IF_ERROR(make_partial(pending));
+    return write_files(pending, partial(folder_, pending), fsync());
+  };
+  if (mode_ == WriteMode::kSync) return write();
+  if (mode_ == WriteMode::kAsync) return start_background(pending, write);
   // The copy that lasts is the one that is made durable.
-  const Status written = write_files(pending, partial_path(local_folder_, pending.id), Fsync::kNo);
+  Status written = make_local_partial(pending);
+  if (written.ok()) written = write_files(pending, partial(local_folder_, pending), Fsync::kNo);
   take_counts(result_of(pending));
   // All ranks learn of an error now, not when they have trained on.
   RETURN_IF_ERROR(agree_on(comm_, written));
@@ -220,10 +252,29 @@ Status FolderCheckpointer::start_background(Pending& pending, std::function<Stat
   return {};
 }
 
+// Also on a rank without files: the first rank renames the folder.
+Status FolderCheckpointer::make_partial(Pending& pending) {
+  const fs::path folder = partial(folder_, pending);
+  if (is_first()) RETURN_IF_ERROR(check_replaceable(folder_, pending.id));  // not after hours
+  RETURN_IF_ERROR(make_directories(folder));
+  ASSIGN_OR_RETURN(pending.held, hold_folder(folder));
+  return is_first() ? write_own_files(folder, pending.own_files) : Status();
+}
+
+// The ranks of a node share the folder, and each lists its own files.
+Status FolderCheckpointer::make_local_partial(Pending& pending) {
+  const fs::path folder = partial(local_folder_, pending);
+  std::vector<OwnFile> files;
+  for (const PlannedFile& file : pending.files) {
+    files.push_back({.name = file.name, .identity = {}});
+  }
+  RETURN_IF_ERROR(make_directories(folder));
+  ASSIGN_OR_RETURN(pending.held_local, hold_folder(folder));
+  return write_own_files(folder, own_files_text(files), fmt::format("-{}", rank()));
+}
+
 Status FolderCheckpointer::write_files(const Pending& pending, const fs::path& folder,
                                        Fsync fsync) {
-  // Also on a rank without files: the first rank renames the folder.
-  RETURN_IF_ERROR(make_directories(folder));
   const std::string checkpoint = checkpoint_name(pending.id);
   for (const PlannedFile& file : pending.files) {
     const ShardBytes bytes(file, checkpoint, config_.randomize_tensor);
@@ -232,14 +283,15 @@ Status FolderCheckpointer::write_files(const Pending& pending, const fs::path& f
   return {};
 }
 
-Status FolderCheckpointer::copy_files(const Pending& pending) {
-  const fs::path from = partial_path(local_folder_, pending.id);
-  const fs::path to = partial_path(folder_, pending.id);
-  RETURN_IF_ERROR(make_directories(to));
+Status FolderCheckpointer::copy_files(Pending& pending) {
+  const fs::path from = partial(local_folder_, pending);
+  const fs::path to = partial(folder_, pending);
+  RETURN_IF_ERROR(make_partial(pending));
   for (const PlannedFile& file : pending.files) {
     RETURN_IF_ERROR(transfer_.copy(from / file.name, to / file.name, fsync()));
     unlink((from / file.name).c_str());
   }
+  unlink((from / fmt::format("{}-{}", kOwnFilesName, rank())).c_str());
   rmdir(from.c_str());  // fails until the last rank of the node is done
   return {};
 }
@@ -296,15 +348,35 @@ Status FolderCheckpointer::settle() {
 Status FolderCheckpointer::complete(Pending& pending, Status status) {
   status = agree_on(comm_, status);
   if (!status.ok()) {
-    remove_own_files(pending);
+    remove_written(pending);
     return status;
   }
-  return agree_on(comm_, is_first() ? commit(pending) : Status());
+  status = agree_on(comm_, list_complete_files(pending));
+  if (status.ok()) status = agree_on(comm_, is_first() ? commit(pending) : Status());
+  if (!status.ok()) remove_written(pending);
+  return status;
+}
+
+// With lengths and inodes, so that a later run can tell whether they are still ours.
+Status FolderCheckpointer::list_complete_files(const Pending& pending) {
+  const fs::path folder = partial(folder_, pending);
+  std::vector<std::string> names;
+  for (const PlannedFile& file : pending.files) names.push_back(file.name);
+  auto files = look_at_files(folder, names);
+  std::string text = files.ok() ? own_files_text(*files) : "";
+  if (comm_.size() > 1) {
+    ASSIGN_OR_RETURN(const auto all, comm_.gather(bytes_of(text), comm::kFirstRank));
+    text.clear();
+    for (const std::string& each : all) text += each;
+  }
+  RETURN_IF_ERROR(std::move(files));
+  return is_first() ? write_own_files(folder, text) : Status();
 }
 
 Status FolderCheckpointer::commit(Pending& pending) {
   CheckpointResult& result = result_of(pending);
-  ASSIGN_OR_RETURN(const uint64_t fsyncs, commit_checkpoint(folder_, pending.id, config_.fsync));
+  ASSIGN_OR_RETURN(const uint64_t fsyncs,
+                   commit_checkpoint(folder_, pending.id, run_, config_.fsync, notes_));
   result.fsync_count += fsyncs;
   const nanoseconds start = monotonic_now();
   RETURN_IF_ERROR(remove_old(pending.id));
@@ -317,7 +389,7 @@ Status FolderCheckpointer::remove_old(CheckpointId newest) {
   std::erase(saved_, newest);  // if it was saved before, this is a new one
   saved_.push_back(newest);
   while (config_.keep > 0 && saved_.size() > config_.keep) {
-    RETURN_IF_ERROR(remove_checkpoint(folder_, saved_.front()));
+    RETURN_IF_ERROR(remove_checkpoint(folder_, saved_.front(), run_, notes_));
     saved_.pop_front();
   }
   return {};
@@ -325,12 +397,14 @@ Status FolderCheckpointer::remove_old(CheckpointId newest) {
 
 // Each rank removes its own files, because others may still be writing theirs; the last one also
 // removes the folder.
-void FolderCheckpointer::remove_own_files(const Pending& pending) const {
+void FolderCheckpointer::remove_written(const Pending& pending) const {
   for (const fs::path& folder : {folder_, local_folder_}) {
     if (folder.empty()) continue;
-    const fs::path partial = partial_path(folder, pending.id);
-    for (const PlannedFile& file : pending.files) unlink((partial / file.name).c_str());
-    rmdir(partial.c_str());
+    const fs::path written = partial(folder, pending);
+    for (const PlannedFile& file : pending.files) unlink((written / file.name).c_str());
+    if (is_first()) unlink((written / kOwnFilesName).c_str());
+    unlink((written / fmt::format("{}-{}", kOwnFilesName, rank())).c_str());
+    rmdir(written.c_str());
   }
 }
 

@@ -2,8 +2,8 @@
 //
 // A checkpoint appears under its name only when all ranks have written their files
 // (checkpoint_folder.h). If one rank fails, all ranks return its error, and nothing of the
-// checkpoint remains. The content is a function of the checkpoint's name, so load() verifies every
-// byte, also in a later run.
+// checkpoint remains. No file that a Checkpointer did not write is replaced or removed. The content
+// is a function of the checkpoint's name, so load() verifies every byte, also in a later run.
 //
 // checkpoint.write_mode says what the training waits for:
 //   sync         save() returns when the checkpoint is complete;
@@ -58,6 +58,7 @@ struct CheckpointResult {
 
 struct CheckpointerOptions {
   uint32_t ranks_per_node = 0;  // 0: counted by host name if recovery_rank_shift needs it
+  std::string run = {};         // part of the names of partial checkpoints; empty: random
 };
 
 class Checkpointer {
@@ -73,6 +74,9 @@ class Checkpointer {
 
   // Of all checkpoints so far, in order.
   virtual const std::vector<CheckpointResult>& results() const = 0;
+
+  // What stays in the folders because somebody else made it, a sentence each. On the first rank.
+  virtual const std::vector<std::string>& notes() const = 0;
 
   // `step` counts within the epoch, `total_step` from the start of the training.
   virtual Result<CheckpointResult> save(uint64_t epoch, uint64_t step, uint64_t total_step) = 0;

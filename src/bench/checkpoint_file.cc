@@ -126,8 +126,13 @@ Status ShardTransfer::write(const fs::path& path, const ShardBytes& bytes, Fsync
 Status ShardTransfer::write_from(const fs::path& path, uint64_t size_bytes, const Source& source,
                                  Fsync fsync) {
   const auto start = monotonic_now();
-  ASSIGN_OR_RETURN(File file, open_shard(path, O_WRONLY | O_CREAT | O_TRUNC, options_.odirect));
+  ASSIGN_OR_RETURN(File file, open_shard(path, O_WRONLY | O_CREAT | O_EXCL, options_.odirect));
   counts_.moving += monotonic_now() - start;
+  return write_to(std::move(file), path, size_bytes, source, fsync);
+}
+
+Status ShardTransfer::write_to(File file, const fs::path& path, uint64_t size_bytes,
+                               const Source& source, Fsync fsync) {
   Status status = write_open(file.fd(), size_bytes, source);
   if (status.ok()) status = finish_file(file.fd(), fsync);
   if (status.ok()) {
@@ -243,18 +248,17 @@ Status ShardTransfer::copy(const fs::path& from, const fs::path& to, Fsync fsync
   };
   if (options_.odirect) return write_from(to, size_bytes, from_source, fsync);
   uint64_t done_bytes = 0;
-  {
-    ASSIGN_OR_RETURN(File target, open_shard(to, O_WRONLY | O_CREAT | O_TRUNC, false));
-    Status status = copy_in_kernel(source.fd(), target.fd(), size_bytes, done_bytes);
-    if (status.ok() && done_bytes == size_bytes) status = finish_file(target.fd(), fsync);
-    if (status.ok()) status = target.close();
-    if (!status.ok()) {
-      unlink(to.c_str());
-      return std::move(status).within(to.native());
-    }
+  ASSIGN_OR_RETURN(File target, open_shard(to, O_WRONLY | O_CREAT | O_EXCL, false));
+  Status status = copy_in_kernel(source.fd(), target.fd(), size_bytes, done_bytes);
+  if (status.ok() && (done_bytes < size_bytes || size_bytes == 0)) {
+    return write_to(std::move(target), to, size_bytes, from_source, fsync);
   }
-  if (done_bytes < size_bytes || size_bytes == 0)
-    return write_from(to, size_bytes, from_source, fsync);
+  if (status.ok()) status = finish_file(target.fd(), fsync);
+  if (status.ok()) status = target.close();
+  if (!status.ok()) {
+    unlink(to.c_str());
+    return std::move(status).within(to.native());
+  }
   counts_.size_bytes += size_bytes;
   ++counts_.file_count;
   return {};

@@ -13,6 +13,7 @@
 #include <functional>
 
 #include "base/base.h"
+#include "base/file.h"
 #include "base/result.h"
 #include "bench/shard_bytes.h"
 #include "io/aligned_memory.h"
@@ -43,7 +44,7 @@ class ShardTransfer {
  public:
   explicit ShardTransfer(const TransferOptions& options);
 
-  // Creates or replaces the file. If it fails, the file is removed.
+  // Creates the file, which must not exist. If it fails, the file is removed.
   Status write(const std::filesystem::path& path, const ShardBytes& bytes, Fsync fsync);
 
   // Reads the whole file and compares it with `bytes`.
@@ -64,6 +65,8 @@ class ShardTransfer {
 
   Status write_from(const std::filesystem::path& path, uint64_t size_bytes, const Source& source,
                     Fsync fsync);
+  Status write_to(File file, const std::filesystem::path& path, uint64_t size_bytes,
+                  const Source& source, Fsync fsync);
   Status write_open(int fd, uint64_t size_bytes, const Source& source);
   Status finish_file(int fd, Fsync wanted);
   Status read_open(int fd, uint64_t size_bytes, const ShardBytes& bytes);

@@ -9,6 +9,8 @@
 #include <charconv>
 
 #include "base/directory.h"
+#include "base/text.h"
+#include "bench/own_files.h"
 
 namespace millrace::bench {
 namespace {
@@ -36,10 +38,17 @@ bool take_prefix(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-Status remove_tree(const fs::path& path) {
-  std::error_code failed;
-  fs::remove_all(path, failed);
-  if (failed) return fail_os(failed.value(), "cannot remove it").within(path.native());
+// "PATH has 'x' and 3 more, which no checkpoint of ours has, or which were changed since"
+std::string foreign_text(const fs::path& path, const std::vector<std::string>& foreign) {
+  const std::string more =
+      foreign.size() == 1 ? "" : fmt::format(" and {} more", foreign.size() - 1);
+  return fmt::format("{}: has '{}'{}, which millrace did not write, or which changed since",
+                     printable(path.native()), printable(foreign.front()), more);
+}
+
+Status remove_own(const fs::path& path, std::vector<std::string>& notes) {
+  ASSIGN_OR_RETURN(const auto foreign, remove_own_files(path));
+  if (!foreign.empty()) notes.push_back(foreign_text(path, foreign) + ", and stays");
   return {};
 }
 
@@ -85,8 +94,8 @@ fs::path checkpoint_path(const fs::path& folder, CheckpointId id) {
   return folder / checkpoint_name(id);
 }
 
-fs::path partial_path(const fs::path& folder, CheckpointId id) {
-  return folder / fmt::format("{}{}", kPartial, checkpoint_name(id));
+fs::path partial_path(const fs::path& folder, CheckpointId id, std::string_view run) {
+  return folder / fmt::format("{}{}-{}", kPartial, checkpoint_name(id), run);
 }
 
 Result<std::vector<CheckpointId>> find_checkpoints(const fs::path& folder) {
@@ -99,46 +108,64 @@ Result<std::vector<CheckpointId>> find_checkpoints(const fs::path& folder) {
   return found;
 }
 
-Result<uint64_t> commit_checkpoint(const fs::path& folder, CheckpointId id, bool fsyncs) {
-  const fs::path partial = partial_path(folder, id);
+Status check_replaceable(const fs::path& folder, CheckpointId id) {
+  const fs::path whole = checkpoint_path(folder, id);
+  ASSIGN_OR_RETURN(const auto foreign, find_foreign(whole));
+  if (foreign.empty()) return {};
+  return fail(Errc::kAlreadyExists,
+              "{}; remove it, or set checkpoint.checkpoint_folder to another folder",
+              foreign_text(whole, foreign));
+}
+
+Result<uint64_t> commit_checkpoint(const fs::path& folder, CheckpointId id, std::string_view run,
+                                   bool fsyncs, std::vector<std::string>& notes) {
+  const fs::path partial = partial_path(folder, id, run);
   const fs::path whole = checkpoint_path(folder, id);
   uint64_t fsync_count = 0;
   if (fsyncs) {
     RETURN_IF_ERROR(sync_directory(partial));
     ++fsync_count;
   }
-  const fs::path aside = folder / fmt::format("{}{}", kReplaced, checkpoint_name(id));
+  const fs::path aside = folder / fmt::format("{}{}-{}", kReplaced, checkpoint_name(id), run);
   if (rename(partial.c_str(), whole.c_str()) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST) {
       return fail_os(errno, "cannot rename the finished checkpoint to it").within(whole.native());
     }
-    RETURN_IF_ERROR(remove_tree(aside));
+    RETURN_IF_ERROR(check_replaceable(folder, id));
     RETURN_IF_ERROR(put_in_place(partial, whole, aside));
   }
   if (fsyncs) {
     RETURN_IF_ERROR(sync_directory(folder));
     ++fsync_count;
   }
-  RETURN_IF_ERROR(remove_tree(aside));
+  RETURN_IF_ERROR(remove_own(aside, notes));
   return fsync_count;
 }
 
-Status remove_checkpoint(const fs::path& folder, CheckpointId id) {
+Status remove_checkpoint(const fs::path& folder, CheckpointId id, std::string_view run,
+                         std::vector<std::string>& notes) {
   const fs::path whole = checkpoint_path(folder, id);
-  const fs::path partial = partial_path(folder, id);
+  const fs::path partial = partial_path(folder, id, run);
+  ASSIGN_OR_RETURN(const auto foreign, find_foreign(whole));
+  if (!foreign.empty()) {
+    notes.push_back(foreign_text(whole, foreign) + ", and stays");
+    return {};
+  }
   if (rename(whole.c_str(), partial.c_str()) != 0) {
     if (errno == ENOENT) return {};  // somebody else has removed it
     return fail_os(errno, "cannot remove it").within(whole.native());
   }
-  return remove_tree(partial);
+  return remove_own(partial, notes);
 }
 
-Status remove_partial_checkpoints(const fs::path& folder) {
+Status remove_partial_checkpoints(const fs::path& folder, std::vector<std::string>& notes) {
   return visit_names(folder, [&](std::string_view name) -> Status {
     std::string_view rest = name;
     if (!take_prefix(rest, kReplaced) && !take_prefix(rest, kPartial)) return {};
-    if (!parse_checkpoint_name(rest)) return {};
-    return remove_tree(folder / name);
+    if (!parse_checkpoint_name(rest.substr(0, rest.rfind('-')))) return {};
+    const auto claimed = claim_folder(folder / name);
+    if (!claimed) return {};  // another job is writing it
+    return remove_own(folder / name, notes);
   });
 }
 

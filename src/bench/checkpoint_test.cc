@@ -7,11 +7,13 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <functional>
 #include <thread>
 
 #include "base/file.h"
 #include "base/temporary_directory.h"
+#include "bench/own_files.h"
 #include "comm/single.h"
 #include "comm/testing/threads.h"
 
@@ -20,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -48,7 +51,7 @@ class CheckpointerTest : public testing::Test {
   }
 
   std::unique_ptr<Checkpointer> open(const Workload& workload) {
-    auto opened = Checkpointer::open(workload, *comm_);
+    auto opened = Checkpointer::open(workload, *comm_, {.run = "run"});
     EXPECT_TRUE(opened.ok()) << message_of(opened);
     return *std::move(opened);
   }
@@ -56,8 +59,13 @@ class CheckpointerTest : public testing::Test {
   static std::vector<std::string> entries(const fs::path& of) {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(of)) names.push_back(entry.path().filename());
+    std::erase(names, kOwnFilesName);
     std::ranges::sort(names);
     return names;
+  }
+
+  void write(const fs::path& below, std::string_view text = "text") const {
+    std::ofstream(folder() / below) << text;
   }
 
   // Puts a disk of 1 MiB under the folder, which only this process sees. False: not allowed.
@@ -336,9 +344,9 @@ TEST_F(CheckpointerTest, AfterARecoveryRanksReadTheShardsOfAnotherNode) {
 
 TEST_F(CheckpointerTest, IfOneRankFailsAllStopAndNothingRemains) {
   on_ranks(4, [&](comm::Comm& comm) {
-    auto checkpoints = Checkpointer::open(workload(), comm);
+    auto checkpoints = Checkpointer::open(workload(), comm, {.run = "run"});
     ASSERT_TRUE(checkpoints.ok()) << message_of(checkpoints);
-    const fs::path partial = folder() / ".partial-global_epoch1_step1";
+    const fs::path partial = folder() / ".partial-global_epoch1_step1-run";
     if (comm::index_of(comm.rank()) == 2) {
       fs::create_directories(partial / "zero_pp_rank_2_mp_rank_0_optim_states.pt");
     }
@@ -349,7 +357,7 @@ TEST_F(CheckpointerTest, IfOneRankFailsAllStopAndNothingRemains) {
   });
   EXPECT_FALSE(fs::exists(folder() / "global_epoch1_step1"));
   EXPECT_FALSE(fs::exists(folder() / "global_epoch1_step2"));
-  EXPECT_THAT(entries(folder() / ".partial-global_epoch1_step1"),
+  EXPECT_THAT(entries(folder() / ".partial-global_epoch1_step1-run"),
               ElementsAre("zero_pp_rank_2_mp_rank_0_optim_states.pt"));
 }
 
@@ -405,14 +413,116 @@ TEST_F(CheckpointerTest, AMissingCheckpointNamesThoseThatAreThere) {
 }
 
 TEST_F(CheckpointerTest, WhatAKilledRunLeftIsRemovedAndNeverLoaded) {
-  fs::create_directories(folder() / ".partial-global_epoch1_step1");
-  fs::create_directories(folder() / ".partial-notes");  // not ours
-  ASSERT_TRUE(
-      File::open(folder() / ".partial-global_epoch1_step1/model_states-0.pt", O_CREAT | O_WRONLY)
-          .ok());
+  fs::create_directories(folder() / ".partial-global_epoch1_step1-0123abcd");
+  write(".partial-global_epoch1_step1-0123abcd/model_states-0.pt");
+  write(".partial-global_epoch1_step1-0123abcd/.millrace-files", "- - - model_states-0.pt\n");
   EXPECT_THAT(*find_checkpoints(folder()), IsEmpty());
-  open(workload());
-  EXPECT_THAT(entries(folder()), ElementsAre(".partial-notes"));
+  EXPECT_THAT(open(workload())->notes(), IsEmpty());
+  EXPECT_THAT(entries(folder()), IsEmpty());
+}
+
+// ---- files that are not ours ----
+
+TEST_F(CheckpointerTest, WhatARunningJobWritesStays) {
+  const fs::path partial = partial_path(folder(), {.epoch = 1, .step = 2}, "beef");
+  fs::create_directories(partial);
+  std::ofstream(partial / "model_states-0.pt") << "half";
+  ASSERT_TRUE(write_own_files(partial, "- - - model_states-0.pt\n").ok());
+  {
+    const auto held = hold_folder(partial);
+    ASSERT_TRUE(held.ok());
+    std::vector<std::string> notes;
+    ASSERT_TRUE(remove_partial_checkpoints(folder(), notes).ok());
+    EXPECT_TRUE(fs::exists(partial / "model_states-0.pt"));
+  }
+  std::vector<std::string> notes;
+  ASSERT_TRUE(remove_partial_checkpoints(folder(), notes).ok());
+  EXPECT_FALSE(fs::exists(partial));
+}
+
+TEST_F(CheckpointerTest, HiddenFoldersOfOthersStay) {
+  for (const char* name :
+       {".partial-notes", ".partial-global_epoch7_step7", ".partial-global_epoch8_step8-0123abcd",
+        ".partial-replaced-global_epoch9_step9-ab"}) {
+    fs::create_directories(folder() / name);
+    write(fs::path(name) / "important");
+  }
+  write(".partial-global_epoch8_step8-0123abcd/.millrace-files", "- - - model_states-0.pt\n");
+  write(".partial-global_epoch8_step8-0123abcd/model_states-0.pt");
+  const auto before = entries(folder());
+  const auto notes = open(workload())->notes();
+  EXPECT_EQ(entries(folder()), before);
+  for (const std::string& name : before)
+    EXPECT_THAT(entries(folder() / name), ElementsAre("important"));
+  EXPECT_EQ(notes.size(), 3u);
+  EXPECT_THAT(notes,
+              Each(HasSubstr(": has 'important', which millrace did not write, or which changed")));
+}
+
+TEST_F(CheckpointerTest, ACheckpointOfSomebodyElseIsNotReplaced) {
+  for (const char* mode : {"sync", "async", "local_flush"}) {
+    fs::create_directories(folder() / "global_epoch1_step1");
+    write("global_epoch1_step1/my_real_weights.pt", "precious");
+    Workload any = workload();
+    any.checkpoint.write_mode = mode;
+    any.checkpoint.local_folder = local().native();
+    auto checkpoints = open(any);
+    const auto saved = checkpoints->save(1, 1, 1);
+    const Status finished = checkpoints->finish();
+    EXPECT_THAT(saved.ok() ? finished.error().message() : message_of(saved),
+                HasSubstr("global_epoch1_step1: has 'my_real_weights.pt', which millrace did not "
+                          "write, or which changed since; remove it, or set "
+                          "checkpoint.checkpoint_folder to another folder"));
+    EXPECT_THAT(entries(folder()), ElementsAre("global_epoch1_step1"));
+    EXPECT_THAT(entries(folder() / "global_epoch1_step1"), ElementsAre("my_real_weights.pt"));
+  }
+}
+
+TEST_F(CheckpointerTest, RanksDoNotReplaceACheckpointOfSomebodyElse) {
+  fs::create_directories(folder() / "global_epoch1_step1");
+  write("global_epoch1_step1/my_real_weights.pt", "precious");
+  on_ranks(3, [&](comm::Comm& comm) {
+    for (const char* mode : {"sync", "async"}) {
+      Workload any = workload();
+      any.checkpoint.write_mode = mode;
+      auto checkpoints = Checkpointer::open(any, comm);
+      // The Comm is dead after the first failure.
+      if (!checkpoints.ok()) continue;
+      const auto saved = (*checkpoints)->save(1, 1, 1);
+      EXPECT_FALSE(saved.ok() && (*checkpoints)->finish().ok());
+    }
+  });
+  EXPECT_THAT(entries(folder()), ElementsAre("global_epoch1_step1"));
+  EXPECT_THAT(entries(folder() / "global_epoch1_step1"), ElementsAre("my_real_weights.pt"));
+}
+
+TEST_F(CheckpointerTest, ACheckpointOfAnEarlierRunIsReplacedIfNobodyChangedIt) {
+  ASSERT_TRUE(open(workload())->save(1, 1, 1).ok());
+  ASSERT_TRUE(open(workload())->save(1, 1, 1).ok());
+  write("global_epoch1_step1/notes.txt", "precious");
+  EXPECT_THAT(message_of(open(workload())->save(1, 1, 1)), HasSubstr("has 'notes.txt', which"));
+  fs::remove(folder() / "global_epoch1_step1/notes.txt");
+  ASSERT_TRUE(open(workload())->save(1, 1, 1).ok());
+  const char* shard = "zero_pp_rank_0_mp_rank_0_model_states.pt";
+  write(fs::path("global_epoch1_step1") / shard, "precious");
+  EXPECT_THAT(message_of(open(workload())->save(1, 1, 1)), HasSubstr(shard));
+  EXPECT_EQ(*read_file(folder() / "global_epoch1_step1" / shard), "precious");
+  EXPECT_THAT(entries(folder()), ElementsAre("global_epoch1_step1"));
+}
+
+TEST_F(CheckpointerTest, AnOldCheckpointWithFilesOfOthersIsKept) {
+  Workload keeps_one = workload();
+  keeps_one.checkpoint.keep = 1;
+  auto checkpoints = open(keeps_one);
+  ASSERT_TRUE(checkpoints->save(1, 1, 1).ok());
+  write("global_epoch1_step1/notes.txt", "precious");
+  ASSERT_TRUE(checkpoints->save(1, 2, 2).ok());
+  ASSERT_TRUE(checkpoints->save(1, 3, 3).ok());
+  EXPECT_THAT(entries(folder()), ElementsAre("global_epoch1_step1", "global_epoch1_step3"));
+  EXPECT_EQ(entries(folder() / "global_epoch1_step1").size(), 3u);
+  EXPECT_THAT(
+      checkpoints->notes(),
+      ElementsAre(AllOf(HasSubstr("global_epoch1_step1: has 'notes.txt'"), HasSubstr("stays"))));
 }
 
 TEST_F(CheckpointerTest, AReadOnlyFolderIsAnError) {
@@ -420,7 +530,7 @@ TEST_F(CheckpointerTest, AReadOnlyFolderIsAnError) {
   auto checkpoints = open(workload());
   ASSERT_EQ(mount("none", folder().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=1m"), 0);
   EXPECT_EQ(message_of(checkpoints->save(1, 1, 1)),
-            (folder() / ".partial-global_epoch1_step1").native() +
+            (folder() / ".partial-global_epoch1_step1-run").native() +
                 ": cannot create the directory: read-only file system; choose another directory, "
                 "or remount it writable");
 }

@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
 #include <mutex>
+#include <random>
+#include <set>
 
 #include "base/clock.h"
 #include "base/cpus.h"
@@ -17,13 +20,14 @@
 #include "base/units.h"
 #include "bench/file_job.h"
 #include "bench/manifest.h"
+#include "bench/own_files.h"
 
 namespace millrace::bench {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPartialName = ".millrace-partial";
+constexpr std::string_view kPartialName = ".millrace-partial-";
 constexpr Split kSplits[] = {Split::kTrain, Split::kEval};
 
 // Nullopt if there is no such file.
@@ -31,6 +35,14 @@ std::optional<uint64_t> length_of(const std::string& path) {
   struct stat found{};
   if (::stat(path.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return std::nullopt;
   return static_cast<uint64_t>(found.st_size);
+}
+
+Error changed_error(const std::string& path, std::string_view how) {
+  return fail(
+      Errc::kAlreadyExists,
+      "{}: {}, so it changed after it was generated, and is not replaced; remove it to have "
+      "it generated again",
+      printable(path), how);
 }
 
 // The umask decides who may read a dataset, as it does for what other programs write for the user.
@@ -49,14 +61,21 @@ Status remove_folder(const std::string& path) {
 }
 
 Status rename_file(const std::string& from, const std::string& to) {
-  if (std::rename(from.c_str(), to.c_str()) == 0) return {};
-  if (errno == EXDEV) {
+  const int error = rename_to_new(from, to);
+  if (error == 0) return {};
+  if (error == EEXIST) {
+    return fail(Errc::kAlreadyExists,
+                "{}: the file exists, and is not replaced; remove it, or choose another "
+                "dataset.data_folder",
+                printable(to));
+  }
+  if (error == EXDEV) {
     return fail(Errc::kUnsupported,
                 "{}: the folder is on another file system than its parent, so that complete files "
                 "cannot be renamed into it; set dataset.data_folder to a folder on one file system",
                 printable(to));
   }
-  return fail_os(errno, "cannot rename the complete file").within(printable(to));
+  return fail_os(error, "cannot rename the complete file").within(printable(to));
 }
 
 uint64_t free_bytes_of(const std::string& folder) {
@@ -81,7 +100,7 @@ class Generation {
         options_(options),
         rank_(comm::index_of(comm.rank())),
         thread_count_(options.thread_count == 0 ? usable_cpu_count() : options.thread_count),
-        partial_(fmt::format("{}/{}", plan.layout.data_folder(), kPartialName)) {}
+        folder_(plan.layout.data_folder()) {}
 
   Result<GenerateReport> run();
 
@@ -91,12 +110,16 @@ class Generation {
     uint64_t bytes = 0;
   };
 
-  Status prepare(Manifest& manifest, bool& may_have_files);
-  Status make_folders() const;
-  Result<bool> find_manifest(const Manifest& wanted) const;
-  Status find_missing(bool may_have_files);
-  void find_missing_in(uint64_t first, uint64_t end);
-  std::optional<uint64_t> complete_length(FileId file) const;
+  Result<GenerateReport> run_all();
+  Status prepare();
+  Status share_findings();
+  void note_own_folders();
+  Status make_folders();
+  Status remove_leftovers();
+  bool is_of_dataset(std::string_view name) const;
+  Status find_missing();
+  Status find_missing_in(uint64_t first, uint64_t end);
+  Result<std::optional<uint64_t>> complete_length(FileId file) const;
   Status check_space(const Needs& all) const;
   Status write_missing();
   Status write_files_of(size_t thread);
@@ -120,7 +143,13 @@ class Generation {
   const GenerateOptions& options_;
   const uint64_t rank_;
   const size_t thread_count_;
-  const std::string partial_;
+  const std::string folder_;
+  std::string partial_;          // of this run
+  File held_;                    // that folder, on rank 0
+  bool may_have_files_ = false;  // of an earlier generation
+  int64_t complete_ns_ = 0;      // when an earlier generation completed the dataset; 0: not known
+  std::set<std::string> own_folders_;  // on rank 0; relative to folder_
+  std::vector<std::string> notes_;
   std::vector<uint8_t> complete_;  // by number among the own files; empty: none is
   Needs needs_;                    // of this rank
   uint64_t kept_ = 0;
@@ -132,44 +161,93 @@ class Generation {
 };
 
 Result<GenerateReport> Generation::run() {
+  auto report = run_all();
+  // All ranks have stopped: they agree on each error.
+  if (!report.ok() && rank_ == 0) static_cast<void>(remove_folder(partial_).ok());
+  return report;
+}
+
+Result<GenerateReport> Generation::run_all() {
   const auto start = monotonic_now();
-  Manifest manifest;
-  bool may_have_files = false;
-  RETURN_IF_ERROR(comm_.agree(prepare(manifest, may_have_files)));
-  uint64_t flag = may_have_files ? 1 : 0;
-  RETURN_IF_ERROR(comm_.reduce_to_all(std::span(&flag, 1), comm::Fold::kMax));
-  RETURN_IF_ERROR(comm_.agree(find_missing(flag != 0)));
+  RETURN_IF_ERROR(comm_.agree(rank_ == 0 ? prepare() : Status()));
+  RETURN_IF_ERROR(share_findings());
+  RETURN_IF_ERROR(comm_.agree(find_missing()));
   uint64_t all[2] = {needs_.files, needs_.bytes};
   RETURN_IF_ERROR(comm_.reduce_to_all(std::span(all), comm::Fold::kSum));
-  RETURN_IF_ERROR(
-      comm_.agree(rank_ == 0 ? check_space({.files = all[0], .bytes = all[1]}) : Status()));
+  // The manifest stays as it is: it tells since when the files must not have changed.
+  if (all[0] == 0 && complete_ns_ > 0) return sum_up(start);
+  ASSIGN_OR_RETURN(Manifest manifest, manifest_of(*plan_.workload));
+  const auto begin = [&]() -> Status {
+    RETURN_IF_ERROR(check_space({.files = all[0], .bytes = all[1]}));
+    note_own_folders();
+    manifest.folders.assign(own_folders_.begin(), own_folders_.end());
+    RETURN_IF_ERROR(write_manifest(folder_, manifest));
+    return make_folders();
+  };
+  RETURN_IF_ERROR(comm_.agree(rank_ == 0 ? begin() : Status()));
   RETURN_IF_ERROR(comm_.agree(write_missing()));
   ASSIGN_OR_RETURN(const GenerateReport report, sum_up(start));
   manifest.is_complete = true;
   manifest.size_bytes = report.dataset_bytes;
   const auto finish = [&]() -> Status {
     RETURN_IF_ERROR(remove_folder(partial_));
-    return write_manifest(plan_.layout.data_folder(), manifest);
+    return write_manifest(folder_, manifest);
   };
   RETURN_IF_ERROR(comm_.agree(rank_ == 0 ? finish() : Status()));
   return report;
 }
 
-// On rank 0: folders and manifest. `may_have_files` if an earlier generation left some.
-Status Generation::prepare(Manifest& manifest, bool& may_have_files) {
-  if (rank_ != 0) return {};
-  RETURN_IF_ERROR(make_folder(plan_.layout.data_folder()));
-  ASSIGN_OR_RETURN(manifest, manifest_of(*plan_.workload));
-  if (options_.resume) {
-    ASSIGN_OR_RETURN(may_have_files, find_manifest(manifest));
+// On rank 0: looks at what is there. Fails if it is another dataset, or not ours.
+Status Generation::prepare() {
+  std::random_device random;
+  partial_ = fmt::format("{}/{}{:08x}", folder_, kPartialName, random());
+  std::error_code error;
+  if (!fs::exists(folder_, error)) own_folders_.insert(".");
+  RETURN_IF_ERROR(make_folder(folder_));
+  ASSIGN_OR_RETURN(const auto found, read_manifest(folder_));
+  if (found) {
+    ASSIGN_OR_RETURN(const Manifest wanted, manifest_of(*plan_.workload));
+    RETURN_IF_ERROR(compare_manifests(folder_, *found, wanted));
+    may_have_files_ = true;
+    own_folders_.insert(found->folders.begin(), found->folders.end());
+    complete_ns_ = found->is_complete ? found->written_ns : 0;
+    return remove_leftovers();
   }
-  RETURN_IF_ERROR(write_manifest(plan_.layout.data_folder(), manifest));
-  RETURN_IF_ERROR(remove_folder(partial_));
-  return make_folders();
+  if (plan_.layout.file_count() == 0) return {};
+  const std::string first = plan_.layout.path(plan_.layout.file_at(0));
+  if (!length_of(first)) return {};
+  return fail(Errc::kAlreadyExists,
+              "{}: the file exists, but {} has no {}, so that another program may have generated "
+              "it; delete the folder, or choose another dataset.data_folder, or use the dataset "
+              "as it is with workflow.generate_data=false",
+              printable(first), printable(folder_), kManifestName);
 }
 
-Status Generation::make_folders() const {
+Status Generation::share_findings() {
+  uint64_t findings[2] = {may_have_files_ ? uint64_t{1} : 0, static_cast<uint64_t>(complete_ns_)};
+  RETURN_IF_ERROR(comm_.reduce_to_all(std::span(findings), comm::Fold::kMax));
+  may_have_files_ = findings[0] != 0;
+  complete_ns_ = static_cast<int64_t>(findings[1]);
+  return comm_.broadcast(partial_, comm::kFirstRank);
+}
+
+// Those that make_folders() will make: the manifest names them before.
+void Generation::note_own_folders() {
+  const auto note = [this](const std::string& path) {
+    std::error_code error;
+    if (!fs::exists(path, error)) own_folders_.insert(fs::path(path).lexically_relative(folder_));
+  };
+  for (const Split split : kSplits) {
+    note(plan_.layout.folder(split));
+    for (uint64_t i = 0; i < plan_.layout.subfolder_count(split); ++i) {
+      note(plan_.layout.subfolder(split, i));
+    }
+  }
+}
+
+Status Generation::make_folders() {
   RETURN_IF_ERROR(make_folder(partial_));
+  ASSIGN_OR_RETURN(held_, hold_folder(partial_));
   for (const Split split : kSplits) {
     RETURN_IF_ERROR(make_folder(plan_.layout.folder(split)));
     for (uint64_t i = 0; i < plan_.layout.subfolder_count(split); ++i) {
@@ -179,56 +257,81 @@ Status Generation::make_folders() const {
   return {};
 }
 
-// True if the folder has a dataset of ours to continue with. Fails if it has another.
-Result<bool> Generation::find_manifest(const Manifest& wanted) const {
-  const Layout& layout = plan_.layout;
-  ASSIGN_OR_RETURN(const auto found, read_manifest(layout.data_folder()));
-  if (found) {
-    RETURN_IF_ERROR(compare_manifests(layout.data_folder(), *found, wanted));
-    return true;
-  }
-  if (layout.file_count() == 0) return false;
-  const std::string first = layout.path(layout.file_at(0));
-  if (length_of(first)) {
-    return fail(Errc::kAlreadyExists,
-                "{}: the file exists, but {} has no {}, so that another program may have generated "
-                "it; delete the folder, or choose another dataset.data_folder, or use the dataset "
-                "as it is with workflow.generate_data=false",
-                printable(first), printable(layout.data_folder()), kManifestName);
-  }
-  return false;
+// Whether files of this name are written for the dataset.
+bool Generation::is_of_dataset(std::string_view name) const {
+  return name.starts_with(plan_.dataset().file_prefix + "_") &&
+         (name.find(fmt::format("_of_{}.", plan_.layout.file_count(Split::kTrain))) != name.npos ||
+          name.find(fmt::format("_of_{}.", plan_.layout.file_count(Split::kEval))) != name.npos);
 }
 
-// Files get their name when they are complete. The length also finds those that were damaged later.
-std::optional<uint64_t> Generation::complete_length(FileId file) const {
-  const auto found = length_of(plan_.layout.path(file));
-  if (!found) return std::nullopt;
+// What a killed generation left: half files, in a folder for each of its threads.
+Status Generation::remove_leftovers() {
+  std::error_code error;
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(folder_, error)) {
+    const bool is_folder = entry.symlink_status(error).type() == fs::file_type::directory;
+    if (is_folder && entry.path().filename().native().starts_with(kPartialName)) {
+      leftovers.push_back(entry);
+    }
+  }
+  for (const fs::path& leftover : leftovers) {
+    const auto claimed = claim_folder(leftover);
+    if (!claimed) {
+      return fail(Errc::kAlreadyExists,
+                  "{}: another run generates this dataset; wait for it to end", printable(folder_));
+    }
+    for (const auto& thread : fs::directory_iterator(leftover, error)) {
+      if (!thread.is_directory(error) || thread.is_symlink(error)) continue;
+      RETURN_IF_ERROR(
+          remove_files_if(thread, [&](const std::string& name) { return is_of_dataset(name); }));
+    }
+    if (::rmdir(leftover.c_str()) != 0) {
+      notes_.push_back(fmt::format("{}: has files that millrace did not write, and stays",
+                                   printable(leftover.string())));
+    }
+  }
+  return {};
+}
+
+// Nullopt if there is none. Files get their name when they are complete, so one of another length
+// was changed.
+Result<std::optional<uint64_t>> Generation::complete_length(FileId file) const {
+  const std::string path = plan_.layout.path(file);
+  const auto found = length_of(path);
+  if (!found) return found;
   const auto known = known_file_bytes(plan_, file);
-  const bool fits = known ? *found == *known : *found > 0;
-  return fits ? found : std::nullopt;
+  if (known && *found != *known) {
+    return changed_error(path, fmt::format("has {} bytes instead of {}", *found, *known));
+  }
+  if (*found == 0) return changed_error(path, "is empty");
+  if (complete_ns_ > 0 && modified_ns_of(path).value_or(0) > complete_ns_) {
+    return changed_error(path, "is newer than the manifest of the dataset");
+  }
+  return found;
 }
 
 // Looks at the files in parts, on all threads: there may be millions.
-Status Generation::find_missing(bool may_have_files) {
+Status Generation::find_missing() {
   constexpr uint64_t kPart = 4096;
   const uint64_t count = own_count();
-  if (may_have_files) complete_.resize(static_cast<size_t>(count));
+  if (may_have_files_) complete_.resize(static_cast<size_t>(count));
   ThreadPool pool(thread_count_);
-  return pool.parallel_for(static_cast<size_t>((count + kPart - 1) / kPart),
-                           [&](size_t part) -> Status {
-                             const uint64_t first = part * kPart;
-                             find_missing_in(first, std::min(count, first + kPart));
-                             return {};
-                           });
+  return pool.parallel_for(static_cast<size_t>((count + kPart - 1) / kPart), [&](size_t part) {
+    const uint64_t first = part * kPart;
+    return find_missing_in(first, std::min(count, first + kPart));
+  });
 }
 
-void Generation::find_missing_in(uint64_t first, uint64_t end) {
+Status Generation::find_missing_in(uint64_t first, uint64_t end) {
   Needs needs;
   uint64_t kept = 0;
   uint64_t kept_bytes = 0;
   for (uint64_t i = first; i < end; ++i) {
     const FileId file = own_file(i);
-    const auto length = complete_.empty() ? std::nullopt : complete_length(file);
+    std::optional<uint64_t> length;
+    if (!complete_.empty()) {
+      ASSIGN_OR_RETURN(length, complete_length(file));
+    }
     if (length) {
       complete_[static_cast<size_t>(i)] = 1;
       ++kept;
@@ -243,6 +346,7 @@ void Generation::find_missing_in(uint64_t first, uint64_t end) {
   needs_.bytes += needs.bytes;
   kept_ += kept;
   dataset_bytes_ += kept_bytes;
+  return {};
 }
 
 Status Generation::check_space(const Needs& all) const {
@@ -353,7 +457,8 @@ Result<GenerateReport> Generation::sum_up(std::chrono::nanoseconds start) {
                         .files_kept = sums[1],
                         .bytes_written = sums[2],
                         .dataset_bytes = sums[3],
-                        .seconds = seconds};
+                        .seconds = seconds,
+                        .notes = notes_};
 }
 
 }  // namespace

@@ -107,7 +107,8 @@ const Key kKeys[] = {
     {"dataset.chunk_size", [](Workload& w) { return &w.dataset.chunk_size; },
      "HDF5: size of a chunk; 0: one sample.", kBytes},
     {"dataset.keep_files", [](Workload& w) { return &w.dataset.keep_files; },
-     "False: delete the dataset after training. Only what Millrace has generated is deleted."},
+     "False: delete the dataset after training. Only files that Millrace has generated, and that "
+     "nobody changed since, are deleted."},
     {"dataset.generation_buffer_size",
      [](Workload& w) { return &w.dataset.generation_buffer_size; },
      "Limit of the buffer that a thread writes files from; more than 256 KiB (HDF5: 1 MiB) is not "

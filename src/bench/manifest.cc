@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "bench/content.h"
 #include "bench/layout.h"
+#include "bench/own_files.h"
 
 namespace millrace::bench {
 namespace {
@@ -101,6 +102,7 @@ Result<Manifest> parse_manifest(const Document& document) {
   RETURN_IF_ERROR(fields.require("samples", manifest.sample_count));
   RETURN_IF_ERROR(fields.require("payload_bytes", manifest.payload_bytes));
   RETURN_IF_ERROR(fields.require("size_bytes", manifest.size_bytes));
+  RETURN_IF_ERROR(fields.read("folders", manifest.folders));
   const Node* keys = document.root.find("keys");
   if (keys == nullptr || keys->kind() != Node::Kind::kMap) {
     return fields.complain("keys", "missing, or not a section");
@@ -134,6 +136,10 @@ Status write_manifest(const std::string& data_folder, const Manifest& manifest) 
   json.field("samples", manifest.sample_count);
   json.field("payload_bytes", manifest.payload_bytes);
   json.field("size_bytes", manifest.size_bytes);
+  json.key("folders");
+  json.begin_list();
+  for (const std::string& folder : manifest.folders) json.value(folder);
+  json.end_list();
   json.key("keys");
   json.begin_object();
   for (const Manifest::Key& key : manifest.keys) json.field(key.name, key.value);
@@ -144,6 +150,7 @@ Status write_manifest(const std::string& data_folder, const Manifest& manifest) 
 
 Result<std::optional<Manifest>> read_manifest(const std::string& data_folder) {
   const std::string path = manifest_path(data_folder);
+  const auto written_ns = modified_ns_of(path);
   auto text = read_file(path, kDocumentSizeMaxBytes);
   if (!text.ok()) {
     if (text.error().code() == Errc::kNotFound) return std::optional<Manifest>();
@@ -151,6 +158,7 @@ Result<std::optional<Manifest>> read_manifest(const std::string& data_folder) {
   }
   ASSIGN_OR_RETURN(const Document document, parse_json(*text, path));
   ASSIGN_OR_RETURN(Manifest manifest, parse_manifest(document));
+  manifest.written_ns = written_ns.value_or(0);
   return std::optional<Manifest>(std::move(manifest));
 }
 

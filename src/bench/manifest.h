@@ -34,6 +34,10 @@ struct Manifest {
   uint64_t payload_bytes = 0;  // the records of all samples
   uint64_t size_bytes = 0;     // of the files; 0 until they are complete
   std::vector<Key> keys;
+  // Those that generate() made, relative to the data folder, which is ".". Others stay.
+  std::vector<std::string> folders;
+  // When it was written, in nanoseconds since 1970. If it is complete, all files are older.
+  int64_t written_ns = 0;
 };
 
 // Incomplete, for a dataset that is about to be generated.

@@ -43,7 +43,8 @@ TEST_F(RemoveDataset, LeavesNothingOfADatasetOfAnyFormat) {
     ASSERT_TRUE(check_removable(workload).ok());
     const auto removed = remove_dataset(workload);
     ASSERT_TRUE(removed.ok()) << removed.error().message();
-    EXPECT_GE(*removed, 9);
+    EXPECT_GE(removed->file_count, 9);
+    EXPECT_THAT(removed->changed, testing::IsEmpty());
     EXPECT_FALSE(fs::exists(folder())) << format;
   }
 }
@@ -55,6 +56,33 @@ TEST_F(RemoveDataset, KeepsFilesThatWereNotGenerated) {
   EXPECT_TRUE(fs::exists(folder() / "train" / "1" / "mine.txt"));
   EXPECT_FALSE(fs::exists(folder() / "train" / "0"));
   EXPECT_FALSE(fs::exists(folder() / kManifestName));
+}
+
+TEST_F(RemoveDataset, KeepsFoldersThatWereThere) {
+  fs::create_directories(folder() / "train");
+  const Workload workload = generated("npz");
+  ASSERT_TRUE(generate(workload, *comm::single(), {}).ok());
+  ASSERT_TRUE(remove_dataset(workload).ok());
+  EXPECT_TRUE(fs::is_empty(folder() / "train"));
+  EXPECT_FALSE(fs::exists(folder() / "valid"));
+}
+
+TEST_F(RemoveDataset, KeepsFilesThatWereChanged) {
+  const Workload workload = generated("npz");
+  const fs::path longer = folder() / "train" / "0" / "img_0_of_6.npz";
+  const fs::path later = folder() / "train" / "1" / "img_1_of_6.npz";
+  const fs::path moved = folder() / "train" / "2" / "img_2_of_6.npz";
+  std::ofstream(longer, std::ios::app) << "mine";
+  const std::string content(fs::file_size(later), 'x');
+  std::ofstream(later) << content;
+  fs::last_write_time(later, fs::file_time_type::clock::now() + std::chrono::seconds(1));
+  fs::remove(moved);
+  fs::create_symlink(later, moved);
+  const auto removed = remove_dataset(workload);
+  ASSERT_TRUE(removed.ok()) << removed.error().message();
+  EXPECT_THAT(removed->changed, testing::ElementsAre(longer, later, moved));
+  for (const fs::path& path : {longer, later, moved}) EXPECT_TRUE(fs::exists(path)) << path;
+  EXPECT_FALSE(fs::exists(folder() / "valid"));
 }
 
 TEST_F(RemoveDataset, RefusesAnotherDatasetAndOneWithoutManifest) {

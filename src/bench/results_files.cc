@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/atomic_file.h"
@@ -11,7 +12,9 @@
 #include "base/memory.h"
 #include "base/phrases.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "base/units.h"
+#include "bench/own_files.h"
 
 namespace millrace::bench {
 namespace {
@@ -204,6 +207,46 @@ Status write(const std::filesystem::path& path, const std::string& text) {
   return write_file_atomically(path, bytes_of(text));
 }
 
+std::string steps_name(uint32_t rank) { return fmt::format("{}_output.json", rank); }
+std::string epochs_name(uint32_t rank) { return fmt::format("{}_per_epoch_stats.json", rank); }
+
+std::vector<std::string> result_names(uint32_t rank_count) {
+  std::vector<std::string> names = {"summary.json", "millrace.json"};
+  for (uint32_t rank = 0; rank < rank_count; ++rank) {
+    names.push_back(steps_name(rank));
+    names.push_back(epochs_name(rank));
+  }
+  return names;
+}
+
+// The lists of own files do not follow a link; the path of the folder may be one.
+std::filesystem::path real_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::path real = std::filesystem::canonical(folder, error);
+  return error ? folder : real;
+}
+
+// Writes the list. The log grows after that.
+Status list_files(const std::filesystem::path& folder, std::vector<std::string> names,
+                  const std::string& log_file) {
+  std::erase(names, log_file);
+  ASSIGN_OR_RETURN(std::vector<OwnFile> files, look_at_files(folder, names));
+  if (!log_file.empty()) files.push_back({.name = log_file, .identity = {}});
+  return write_own_files(folder, own_files_text(files));
+}
+
+// Those of earlier runs with more ranks stay in the list.
+Status list_results(const std::filesystem::path& folder, uint32_t rank_count,
+                    const std::string& log_file) {
+  ASSIGN_OR_RETURN(std::vector<std::string> names, find_own(folder));
+  for (std::string& name : result_names(rank_count)) {
+    // Ranks on other nodes may have written to folders of their own.
+    const bool is_here = modified_ns_of(folder / name).has_value();
+    if (is_here && std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  }
+  return list_files(folder, std::move(names), log_file);
+}
+
 std::string latency_text(const QuantileSketch& sketch) {
   const auto at = [&](double q) {
     return format_duration(std::chrono::nanoseconds(sketch.quantile(q)));
@@ -240,16 +283,38 @@ std::string checkpoint_text(std::string_view what, const CheckpointFigures& figu
 
 }  // namespace
 
+Status check_results_folder(const std::filesystem::path& folder, uint32_t rank_count,
+                            const std::string& log_file) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> foreign, find_foreign(real_folder(folder)));
+  std::vector<std::string> names = result_names(rank_count);
+  if (!log_file.empty()) names.push_back(log_file);
+  for (const std::string& name : names) {
+    if (!std::ranges::binary_search(foreign, name)) continue;
+    return fail(Errc::kAlreadyExists,
+                "{}: millrace did not write it, or it changed since; remove it, or choose another "
+                "folder (--output)",
+                printable((folder / name).string()));
+  }
+  return {};
+}
+
+Status list_log(const std::filesystem::path& folder, const std::string& log_file) {
+  const std::filesystem::path real = real_folder(folder);
+  ASSIGN_OR_RETURN(std::vector<std::string> names, find_own(real));
+  return list_files(real, std::move(names), log_file);
+}
+
 Status write_rank_files(const std::filesystem::path& folder, uint32_t rank, const RankRun& run,
                         const Workload& workload) {
-  RETURN_IF_ERROR(write(folder / fmt::format("{}_output.json", rank), rank_output(run)));
-  return write(folder / fmt::format("{}_per_epoch_stats.json", rank), rank_epochs(run, workload));
+  RETURN_IF_ERROR(write(folder / steps_name(rank), rank_output(run)));
+  return write(folder / epochs_name(rank), rank_epochs(run, workload));
 }
 
 Status write_summary(const std::filesystem::path& folder, const RunFigures& run,
                      const Workload& workload) {
   RETURN_IF_ERROR(write(folder / "summary.json", dlio_summary(run, workload)));
-  return write(folder / "millrace.json", figures_json(run, workload));
+  RETURN_IF_ERROR(write(folder / "millrace.json", figures_json(run, workload)));
+  return list_results(real_folder(folder), run.rank_count, workload.output.log_file);
 }
 
 std::string figures_json(const RunFigures& run, const Workload& workload) {

@@ -11,7 +11,7 @@
 namespace millrace::bench {
 
 Result<RunLog> RunLog::open(const std::filesystem::path& path) {
-  ASSIGN_OR_RETURN(File file, File::open(path, O_WRONLY | O_CREAT | O_APPEND, 0666));
+  ASSIGN_OR_RETURN(File file, File::open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0666));
   return RunLog(std::move(file));
 }
 

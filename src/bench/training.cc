@@ -267,6 +267,7 @@ class Training {
     for (const CheckpointResult& result : checkpointer_->results()) {
       (result.is_load ? run_.loads : run_.saves).push_back(result);
     }
+    run_.notes = checkpointer_->notes();
     return {};
   }
 

@@ -50,6 +50,7 @@ struct RankRun {
   QuantileSketch sample_latency_ns;
   uint64_t bad_samples = 0;
   std::string first_bad_sample;
+  std::vector<std::string> notes;    // of the Checkpointer
   std::chrono::nanoseconds setup{};  // from the start until the first epoch
   double cached_share = 0;           // of the training files, before the run
 };

@@ -16,6 +16,7 @@
 #include "base/subprocess.h"
 #include "base/table.h"
 #include "base/temporary_directory.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "bench/catalog.h"
 #include "bench/datasize.h"
@@ -109,6 +110,8 @@ Status generate_dataset(const Workload& workload, comm::Comm& comm, const Argume
                     format_bytes(report.bytes_written), report.seconds, format_bandwidth(speed));
     fmt::print(stderr, "{}\n", done);
     log.add(done);
+    warn_of(report.notes);
+    for (const std::string& note : report.notes) log.warn(note);
   }
   return {};
 }
@@ -140,6 +143,10 @@ Result<std::filesystem::path> output_folder(const Workload& workload, comm::Comm
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return fail_os(error.value(), "cannot create the output folder").within(folder);
+  const bool is_first = comm.rank() == comm::kFirstRank;
+  RETURN_IF_ERROR(comm.agree(
+      is_first ? bench::check_results_folder(folder, comm.size(), workload.output.log_file)
+               : Status()));
   return std::filesystem::path(folder);
 }
 
@@ -147,6 +154,7 @@ Result<std::filesystem::path> output_folder(const Workload& workload, comm::Comm
 Result<bench::RunLog> open_log(const Workload& workload, comm::Comm& comm,
                                const std::filesystem::path& folder) {
   if (comm.rank() != comm::kFirstRank || workload.output.log_file.empty()) return bench::RunLog();
+  RETURN_IF_ERROR(bench::list_log(folder, workload.output.log_file));
   ASSIGN_OR_RETURN(bench::RunLog log, bench::RunLog::open(folder / workload.output.log_file));
   log.add(fmt::format("{}: {}, loader {}, {} files of {}", workload.name,
                       counted(comm.size(), "rank", "ranks"), workload.reader.data_loader,
@@ -164,10 +172,16 @@ bool removes_dataset(const Workload& workload) {
 Status remove_dataset(const Workload& workload, comm::Comm& comm, const bench::RunLog& log) {
   RETURN_IF_ERROR(comm.barrier());
   if (comm.rank() != comm::kFirstRank) return {};
-  ASSIGN_OR_RETURN(const uint64_t count, bench::remove_dataset(workload));
+  ASSIGN_OR_RETURN(const bench::RemovedDataset removed, bench::remove_dataset(workload));
+  const std::string kept =
+      removed.changed.empty()
+          ? ""
+          : fmt::format("; {} that changed since they were generated, for example {}, stay",
+                        counted(removed.changed.size(), "file", "files"),
+                        printable(removed.changed.front()));
   const std::string done =
-      fmt::format("deleted {} of the dataset, because dataset.keep_files=false",
-                  counted(count, "file", "files"));
+      fmt::format("deleted {} of the dataset, because dataset.keep_files=false{}",
+                  counted(removed.file_count, "file", "files"), kept);
   fmt::print(stderr, "{}\n", done);
   log.add(done);
   return {};
@@ -200,6 +214,8 @@ Result<int> run_ranks(const Workload& workload, const Arguments& arguments, Outp
           .started = workload.workflow.generate_data ? monotonic_now() : started};
       ASSIGN_OR_RETURN(run, bench::run_training(workload, comm, options));
     }
+    for (const std::string& note : run.notes) opened->warn(note);
+    warn_of(run.notes);
     RETURN_IF_ERROR(bench::write_rank_files(folder, comm::index_of(comm.rank()), run, workload));
     ASSIGN_OR_RETURN(const bench::RunFigures figures, bench::gather_figures(run, workload, comm));
     if (comm.rank() == comm::kFirstRank) {

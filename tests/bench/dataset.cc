@@ -4,7 +4,7 @@
 //                                              dataset
 //        bench_dataset verify KEY=VALUE...     reads every sample and compares it
 //        bench_dataset dims COUNT KEY=VALUE... prints the shapes of the first COUNT training files
-// KEY: a key of the workload's dataset section; also threads, fsync, resume and slow (microseconds
+// KEY: a key of the workload's dataset section; also threads, fsync and slow (microseconds
 // to sleep after each write, so that a test can kill it in the middle).
 // Exit code: 0, or 1 with a message.
 #include <fmt/core.h>
@@ -74,7 +74,6 @@ Program program_of(Settings settings) {
   }
   number("threads", program.options.thread_count);
   number("fsync", program.options.fsync);
-  number("resume", program.options.resume);
   useconds_t pause_us = 0;
   number("slow", pause_us);
   if (pause_us > 0) {

@@ -124,7 +124,8 @@ class RunTest(BenchTest):
                                       f"{self.folder}/checkpoints, fsync: True}}\n"),
                    "dataset.num_files_eval=4", "--generate")
         names = {path.name for path in (self.folder / "out").iterdir()}
-        self.assertEqual(names, {"summary.json", "millrace.json", "0_output.json", "0_per_epoch_stats.json", "dlio.log"})
+        self.assertEqual(names, {"summary.json", "millrace.json", "0_output.json", "0_per_epoch_stats.json", "dlio.log",
+                                 ".millrace-files"})
         summary = json.loads((self.folder / "out" / "summary.json").read_text())
         self.assertEqual(summary["num_accelerators"], 1)
         for name in ("train_au_mean_percentage", "train_au_percentage", "train_throughput_mean_samples_per_second",
@@ -165,6 +166,45 @@ class RunTest(BenchTest):
         counts = {one["name"]: one["count"] for one in report["functions"]}
         self.assertEqual((counts["epoch"], counts["batch_wait"], counts["compute"]), (2, 6, 6))
         self.assertEqual(len(report["epochs"]), 2)
+
+
+class OwnFilesTest(BenchTest):
+    """What others have put into the folders of a run stays."""
+
+    def test_results_of_others_are_not_replaced(self):
+        workload = self.workload(files=4)
+        self.bench(workload, "--generate")
+        self.bench(workload)
+        for name in ("summary.json", "millrace.json", "0_output.json"):
+            mine = self.folder / "out" / name
+            mine.write_text("mine")
+            done = self.bench(workload, code=1)
+            self.assertIn(f"{mine}: millrace did not write it, or it changed since; remove it, or choose another", done.stderr)
+            self.assertEqual(mine.read_text(), "mine")
+            mine.unlink()
+        (self.folder / "out" / "notes.txt").write_text("mine")
+        self.bench(workload)
+        self.assertEqual((self.folder / "out" / "notes.txt").read_text(), "mine")
+
+    def test_checkpoints_and_datasets_of_others_stay(self):
+        checkpoints = self.folder / "c"
+        for path in ("c/global_epoch2_step3/my_real_weights.pt", "c/.partial-global_epoch7_step7/important",
+                     "data/.millrace-partial-0123abcd/0-0/important"):
+            (self.folder / path).parent.mkdir(parents=True)
+            (self.folder / path).write_text("mine")
+        workload = self.workload(workflow=", checkpoint: True", more=f"checkpoint: {{checkpoint_folder: {checkpoints}}}")
+        done = self.bench(workload, "--generate", code=1)
+        self.assertIn("global_epoch2_step3: has 'my_real_weights.pt', which millrace did not write", done.stderr)
+        (checkpoints / "global_epoch2_step3").rename(checkpoints / "moved")
+        done = self.bench(workload, "--generate", "dataset.keep_files=false")
+        self.assertRegex(done.stderr, r"warning: .*/c/.partial-global_epoch7_step7: has 'important', which millrace did not")
+        self.assertRegex(done.stderr, r"warning: .*/data/.millrace-partial-0123abcd: has files that millrace did not write")
+        self.bench(workload, "--generate")  # replaces the checkpoint of the run before
+        for path in ("c/moved/my_real_weights.pt", "c/.partial-global_epoch7_step7/important",
+                     "data/.millrace-partial-0123abcd/0-0/important"):
+            self.assertEqual((self.folder / path).read_text(), "mine")
+        self.assertEqual(sorted(path.name for path in checkpoints.iterdir()),
+                         [".partial-global_epoch7_step7", "global_epoch1_step3", "global_epoch2_step3", "moved"])
 
 
 class KeysTest(BenchTest):
