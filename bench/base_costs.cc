@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/random.h"
+#include "base/siphash.h"
 #include "base/thread_pool.h"
 #include "bench/measure.h"
 
@@ -36,7 +37,8 @@ void crc32c_costs() {
               keep(to[0]);
             })},
            {"crc32c", repeated([&] { keep(crc32c(from)); })},
-           {"crc32c by tables", repeated([&] { keep(crc32c_by_tables(from)); })}});
+           {"crc32c by tables", repeated([&] { keep(crc32c_by_tables(from)); })},
+           {"siphash", repeated([&] { keep(siphash({}, from)); })}});
 }
 
 void counter_costs() {

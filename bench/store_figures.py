@@ -13,6 +13,8 @@
     epoch   an epoch of 16 KB files from a cold GlusterFS on loopback, against the store. Needs root, glusterfs-server
     larger  an epoch of a dataset four times as large as the capacity, pack and files on a cold GlusterFS: by itself, with
             its order known, and directly; beside reading the pack from beginning to end, and TCP on loopback
+    buffer  checkpoints with fsync on a GlusterFS: through --buffer against --save alone, until the program goes on, and
+            until all is durable there
     remote  reads from another host, against MPI itself: bench_store_remote, beside millrace, on two emulated hosts; needs root
 
 Every figure is the median of the ratios of the rounds: the speed of a machine with other users changes from minute to
@@ -491,6 +493,47 @@ def measure_larger(figures: Figures) -> None:
 # ---- remote
 
 
+# ---- checkpoints
+
+
+CHECKPOINT = """
+import os, sys, time
+root, count, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+content = os.urandom(size)
+os.makedirs(root + "/ck", exist_ok=True)
+begin = time.perf_counter()
+for number in range(count):
+    with open(root + "/ck/new", "wb", buffering=0) as file:
+        for at in range(0, size, 1 << 20):
+            file.write(content[at:at + (1 << 20)])
+        os.fsync(file.fileno())
+    os.rename(root + "/ck/new", f"{root}/ck/{number}")
+print(time.perf_counter() - begin)
+"""
+
+
+def measure_buffer(figures: Figures) -> None:
+    """One large checkpoint, and many small files."""
+    with gluster(figures.options.folder) as (mount, _), tempfile.TemporaryDirectory(dir="/dev/shm") as name:
+        source, packs, root = mount / "source", mount / "packs", Path(name) / "store"
+        make_files(source, 1000, 1000)
+        run(figures.millrace, "store", "pack", source, "-o", packs, stderr=subprocess.DEVNULL)
+        for what, count, size in (("a checkpoint of 256 MB", 1, 256_000_000), ("200 files of 64 KB", 200, 64_000)):
+            seconds = {"direct": [], "buffered": [], "durable": []}
+            for number in range(max(3, figures.rounds // 2)):
+                for kind in ("direct", "buffered"):
+                    save = mount / f"save-{size}-{number}-{kind}"
+                    buffer = ("--buffer", "ck/*") if kind == "buffered" else ()
+                    with figures.store(packs, root, "--save", save, *buffer) as environment:
+                        begin = time.perf_counter()
+                        seconds[kind].append(float(run(sys.executable, "-c", CHECKPOINT, root, count, size, env=environment)))
+                        if buffer:
+                            run(figures.millrace, "store", "flush", "--wait", env=environment | {"LD_PRELOAD": ""})
+                            seconds["durable"].append(time.perf_counter() - begin)
+            figures.row(f"{what}, --buffer: until the program goes on", "", seconds, "direct", "buffered")
+            figures.row(f"{what}, --buffer: until all is durable", "", seconds, "direct", "durable")
+
+
 def measure_remote(figures: Figures) -> None:
     """Bandwidth with 16 reads in flight as a ratio to MPI's; times in microseconds."""
     program = Path(figures.millrace).parent / "bench_store_remote"
@@ -507,7 +550,8 @@ def measure_remote(figures: Figures) -> None:
 
 
 MEASURES = {"read": measure_reads, "pack": measure_pack, "list": measure_list, "scale": measure_scale,
-            "epoch": measure_epoch, "larger": measure_larger, "remote": measure_remote}
+            "epoch": measure_epoch, "larger": measure_larger, "buffer": measure_buffer,
+            "remote": measure_remote}
 
 
 def main() -> None:

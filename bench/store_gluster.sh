@@ -1,7 +1,7 @@
 #!/bin/sh
 # A shared file system on one machine: GlusterFS with one brick, over loopback. Needs root and glusterfs-server.
 #
-#   bench/store_gluster.sh up DIR      starts it and mounts it at DIR/mount; the files are in DIR/brick
+#   bench/store_gluster.sh up DIR      starts it and mounts it at DIR/mount; the files are in DIR/brick. DIR is new or empty
 #   bench/store_gluster.sh cold DIR    forgets all cached files, in the servers and in the kernel
 #   bench/store_gluster.sh down DIR    stops it and removes DIR
 #
@@ -31,7 +31,10 @@ mount_volume() {
 
 case $action in
   up)
-    mkdir -p "$directory/brick" "$directory/mount" "$directory/work" "$directory/run"
+    mkdir -p "$directory"
+    [ -z "$(ls -A "$directory")" ] || { echo "$directory is not empty" >&2; exit 2; }
+    touch "$directory/.store_gluster"  # `down` may remove it
+    mkdir "$directory/brick" "$directory/mount" "$directory/work" "$directory/run"
     cat > "$directory/glusterd.vol" <<EOF
 volume management
     type mgmt/glusterd
@@ -66,6 +69,7 @@ EOF
     mount_volume
     ;;
   down)
+    [ -e "$directory/.store_gluster" ] || { echo "$directory was not made by $0 up" >&2; exit 2; }
     gluster volume stop $volume force > /dev/null 2>&1 || true
     stop_all
     rm -rf "$directory"

@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 
 #include <fmt/core.h>
+#include <signal.h>
 
 #include <cstdio>
 #include <exception>
@@ -120,6 +121,9 @@ std::span<const Command> commands() {
 }
 
 int run(const std::vector<std::string>& arguments) {
+  // A file that gets longer than `ulimit -f` allows is then an error of a write, with a message,
+  // instead of the end. A handler and not SIG_IGN: programs that we start get the default again.
+  signal(SIGXFSZ, [](int) {});
   Output output;
   int exit_code = kExitFailure;
   try {

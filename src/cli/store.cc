@@ -317,6 +317,11 @@ Result<int> extract_with(const Arguments& arguments, Output& output, comm::Comm&
   output.print(fmt::format("{}: {} of {}\n", printable(directory),
                            counted(report.file_count, "file", "files"),
                            format_bytes(report.size_bytes)));
+  if (report.changed_mode_count != 0) {
+    output.print(fmt::format(
+        "{} without set-user-ID, set-group-ID and sticky bits, because the owner is another one\n",
+        counted(report.changed_mode_count, "entry was extracted", "entries were extracted")));
+  }
   return kExitSuccess;
 }
 
@@ -459,10 +464,8 @@ Command store_command() {
           "the service what programs will read, and stays until they have: files are fetched in that "
           "order, and the one whose next read is furthest away makes room. Loaders of Millrace do "
           "so themselves. `status` shows what is there.\n\n"
-          "Files that programs create below the path go to the node's own storage, and are saved to "
-          "--save in the background when they are closed: `status` shows them as LOCAL, then as "
-          "DURABLE. `flush --wait`, `down` and the end of `run` wait until all are durable; `run` "
-          "then fails if a file could not be saved. The files of the pack cannot be changed.\n\n"
+          "The files of the pack cannot be changed. What programs create below the path is in the "
+          "directory --save under the same names, as ordinary files.\n\n"
           "`mount` shows the files of --packs, or of a running store, in an existing directory, for "
           "static programs, which `run` cannot serve. It needs FUSE. `unmount` ends it.",
       .options = store_options(),

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/subprocess.h"
 #include "cli/store_node.h"
 #include "store/mount.h"
 
@@ -26,6 +27,7 @@ File log_file(bool is_background) {
 }  // namespace
 
 Result<int> run_mount_action(const Arguments& arguments, Output&) {
+  if (arguments.has("background")) close_descriptors_except({});
   store::MountOptions options;
   options.directory = arguments.positionals()[1];
   options.packs = arguments.value("packs").value_or("");

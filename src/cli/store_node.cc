@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
-#include <sstream>
 #include <thread>
 
 #include "base/foreground_command.h"
@@ -24,10 +23,10 @@
 #include "cli/rank_launch.h"
 #include "cli/sample_options.h"
 #include "cli/store_ranks.h"
+#include "store/buffer/drain.h"
 #include "store/service_process.h"
 #include "store/warm.h"
 #include "store/warm_order.h"
-#include "store/written_log.h"
 
 namespace millrace::cli {
 namespace {
@@ -37,9 +36,9 @@ namespace fs = std::filesystem;
 using store::NodeStatus;
 
 constexpr std::chrono::seconds kEndPatience{10};
-constexpr int kSilentWaitMs = 2000;
 constexpr std::chrono::milliseconds kFlushInterval{50};
-constexpr std::chrono::hours kFlushPatience{24};  // it ends when the service does
+constexpr std::chrono::milliseconds kAnnounceAfter{1000};
+constexpr std::chrono::seconds kFlushPatience{5};  // with something that fails
 
 fs::path local_of(const Arguments& arguments) {
   return arguments.value("local").value_or(std::string(store::kLocalDefault));
@@ -53,6 +52,7 @@ Result<store::ServiceOptions> service_options(const Arguments& arguments) {
   options.local = fs::absolute(local_of(arguments), error);
   options.origin = arguments.value("origin").value_or("");
   options.save = arguments.value("save").value_or("");
+  options.buffer_globs = arguments.values("buffer");
   options.is_fast = arguments.has("fast");
   options.thread_count = count_of(arguments, "threads", 0);
   options.replica_count =
@@ -136,101 +136,99 @@ std::string end_text(int wait_status) {
 
 void say(const std::string& line) { fmt::print(stderr, "millrace: store: {}\n", line); }
 
-// Waits for a service that saves what the command created. This may take long, so it is said.
-int wait_for_service(const store::StartedService& service) {
-  const File process = store::watch_process(service.pid);
-  pollfd ended{.fd = process.fd(), .events = POLLIN, .revents = 0};
-  if (process.is_open() && ::poll(&ended, 1, kSilentWaitMs) == 0) {
-    say("waiting until the files that the command created are saved");
+// Says what is waited for, if it takes long.
+void announce_copies(const fs::path& buffer) {
+  auto contents = store::read_buffer(buffer);
+  for (int i = 0; i < kAnnounceAfter / kFlushInterval; ++i) {
+    if (!contents.ok() || contents->files.empty()) return;
+    std::this_thread::sleep_for(kFlushInterval);
+    contents = store::read_buffer(buffer);
   }
-  int status = 0;
-  ::waitpid(service.pid, &status, 0);
-  return status;
+  if (!contents.ok() || contents->files.empty()) return;
+  say(fmt::format("waiting until {} of {} {} saved in {}",
+                  counted(contents->files.size(), "buffered file", "buffered files"),
+                  format_bytes(contents->size_bytes), contents->files.size() == 1 ? "is" : "are",
+                  printable(contents->owner.upper)));
+}
+
+// Waits until all that is in the buffer of this node is durable. Returns whether it is, and names
+// what is not.
+bool flush_own(const fs::path& buffer) {
+  announce_copies(buffer);
+  const auto kept = store::flush_buffer(buffer);
+  if (!kept.ok()) say(kept.error().message());
+  if (!kept.ok()) return false;
+  for (const store::KeptFile& file : *kept) say(store::kept_text(file));
+  return kept->empty();
 }
 
 // Ends the service and removes its folder. Reaps the child, which is ours. Returns whether all that
-// the command created is durable.
+// the command wrote to the buffer is durable.
 bool take_down(const store::StartedService& service) {
   auto node = store::read_node(service.node);
   int status = 0;
   const bool has_ended = ::waitpid(service.pid, &status, WNOHANG) == service.pid;
   if (!has_ended) {
     ::kill(service.pid, SIGTERM);
-    status = wait_for_service(service);
+    announce_copies(store::buffer_of(service.node));
+    ::waitpid(service.pid, &status, 0);
   }
-  const bool is_saved = !WIFEXITED(status) || WEXITSTATUS(status) != store::kExitNotSaved;
+  bool is_saved = !WIFEXITED(status) || WEXITSTATUS(status) != store::kExitNotSaved;
   if (has_ended || (status != 0 && is_saved)) {  // it may have been killed a moment ago
     fmt::print(stderr,
                "millrace: store: the service ended before the command ({}); files that were not "
                "there yet were read from the origin, or failed\n",
                end_text(status));
+    is_saved = flush_own(store::buffer_of(service.node));
   }
   if (!node.ok()) return is_saved;
   print_losses(node->state);
   node->is_running = false;
-  bool is_kept = true;
-  const Status ended = store::end_node(*node, kEndPatience, [&](const std::string& line) {
-    is_kept = false;
-    say(line);
-  });
+  const Status ended = store::end_node(*node, kEndPatience);
   if (!ended.ok()) say(ended.error().message());
-  return is_saved && is_kept;
+  return is_saved;
 }
 
-// Lists what was lost with a node, as another one knows it. Returns whether there is anything.
-bool print_lost(store::Peers& peers, comm::Rank lost) {
-  const auto number = static_cast<uint32_t>(comm::index_of(lost));
-  for (uint32_t i = 0; i < peers.size(); ++i) {
-    const auto rank = static_cast<comm::Rank>(i);
-    if (rank == lost || peers.is_lost(rank)) continue;
-    const auto answer =
-        peers.ask(rank, wire::PeerKind::kNotDurable, std::as_bytes(std::span(&number, 1)));
-    if (!answer.ok()) continue;
-    if (answer->empty()) return false;
-    say(fmt::format("files of {} are not durable:", peers.name_of(lost)));
-    std::istringstream lines(*answer);
-    for (std::string line; std::getline(lines, line);) say("  " + printable(line));
-    return true;
-  }
-  return false;
-}
-
-// Waits for the end of a flush. Nothing if the node does not answer.
-std::optional<wire::FlushProgress> wait_for_flush(store::Peers& peers, comm::Rank rank) {
-  for (;;) {
-    const auto answer = peers.ask(rank, wire::PeerKind::kFlush, bytes_of("Q"));
-    if (!answer.ok()) say(answer.error().message());
-    if (!answer.ok() || answer->size() != 1) return std::nullopt;
+// How the flush of another node ended; nothing if it does not answer.
+std::optional<wire::FlushProgress> flush_peer(store::Peers& peers, comm::Rank rank) {
+  const auto ticket = peers.ask(rank, wire::PeerKind::kFlush, {});
+  auto failing_since = std::chrono::steady_clock::now();
+  for (auto answer = ticket; answer.ok();) {
+    answer = peers.ask(rank, wire::PeerKind::kFlush, bytes_of(*ticket));
+    if (!answer.ok() || answer->size() != 1) break;
     const auto progress = static_cast<wire::FlushProgress>((*answer)[0]);
-    if (progress != wire::FlushProgress::kRunning) return progress;
+    const auto now = std::chrono::steady_clock::now();
+    if (progress == wire::FlushProgress::kDurable) return progress;
+    if (progress == wire::FlushProgress::kRunning) failing_since = now;
+    if (now - failing_since > kFlushPatience) return progress;
     std::this_thread::sleep_for(kFlushInterval);
   }
+  return std::nullopt;
 }
 
-// Waits until all that programs created on any node is durable. Returns whether it is. A node that
-// does not answer is lost, and has nobody to wait for: what others know of its files is listed.
+// Waits until the buffers of all nodes of the job are empty. Returns whether they are, and names
+// the nodes that are not.
 bool flush_peers(const fs::path& node, const std::string& table = {}) {
   const auto peers = find_peers(node, table);
   if (!peers.ok() || *peers == nullptr) return true;
+  bool is_saved = true;
   for (uint32_t i = 0; i < (*peers)->size(); ++i) {
     const auto rank = static_cast<comm::Rank>(i);
-    static_cast<void>((*peers)->ask(rank, wire::PeerKind::kFlush, bytes_of("B")));
+    const auto progress = flush_peer(**peers, rank);
+    if (progress == wire::FlushProgress::kDurable) continue;
+    is_saved = false;
+    say(fmt::format("{}: {}; see there: millrace store flush --left {}", (*peers)->name_of(rank),
+                    progress ? "buffered files cannot be saved now"
+                             : "does not answer; buffered files of it may not be saved",
+                    printable(store::buffer_of(node).string())));
   }
-  bool is_saved = true;
-  std::vector<comm::Rank> lost;
-  for (uint32_t i = 0; i < (*peers)->size(); ++i) {
-    const auto progress = wait_for_flush(**peers, static_cast<comm::Rank>(i));
-    if (!progress) lost.push_back(static_cast<comm::Rank>(i));
-    is_saved = is_saved && (!progress || *progress == wire::FlushProgress::kDurable);
-  }
-  for (const comm::Rank rank : lost) is_saved = !print_lost(**peers, rank) && is_saved;
   return is_saved;
 }
 
 // The services of other nodes end with the launcher, which the keeper ends. They have said
 // themselves what was lost.
-bool take_down_group(const store::StartedService& keeper) {
-  const bool is_saved = flush_peers(keeper.node, keeper.table);
+bool take_down_group(const store::StartedService& keeper, bool has_buffer) {
+  const bool is_saved = !has_buffer || flush_peers(keeper.node, keeper.table);
   ::kill(keeper.pid, SIGTERM);
   ::waitpid(keeper.pid, nullptr, 0);
   return is_saved;
@@ -263,8 +261,9 @@ Result<int> run_run_action(const Arguments& arguments, Output&) {
   ASSIGN_OR_RETURN(const NodeServices services,
                    start_services(arguments, store::watch_process(::getpid()), false));
   const auto status = run_command_on(services.started.node, library, arguments.program());
-  const bool is_saved =
-      services.is_group ? take_down_group(services.started) : take_down(services.started);
+  const bool is_saved = services.is_group
+                            ? take_down_group(services.started, arguments.has("buffer"))
+                            : take_down(services.started);
   if (status.ok() && *status == 0 && !is_saved) return kExitFailure;
   if (status.ok()) return exit_like(*status);
   if (status.error().code() != Errc::kNotFound) return status.error();
@@ -329,7 +328,6 @@ Result<std::vector<NodeStatus>> listed_nodes(const Arguments& arguments) {
 
 Result<int> run_up_action(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(const fs::path library, find_client_library());
-  store::remove_stale_nodes(local_of(arguments), say);  // a service has no terminal to tell it
   const auto exports = [&](const fs::path& node) {
     const auto [name, list] =
         forwarded_variables({.node = node.string(), .preload = preload_with(library)});
@@ -350,17 +348,11 @@ Result<int> run_up_action(const Arguments& arguments, Output& output) {
 
 namespace {
 
-// Waits until all is durable. Returns an errno value.
-Result<int> flush_node(const NodeStatus& node) {
-  ASSIGN_OR_RETURN(const store::ServiceClient client, store::ServiceClient::connect(node.path));
-  RETURN_IF_ERROR(client.ask_flush(1));
-  auto reply = client.next(std::chrono::milliseconds(kSilentWaitMs));
-  if (!reply.ok() && reply.error().code() == Errc::kTimeout) {
-    say("waiting until the files that programs created are saved");
-    reply = client.next(kFlushPatience);
-  }
-  if (!reply.ok()) return std::move(reply).error();
-  return reply->os_error;
+// Waits until all that programs of the job have buffered is durable. Returns whether it is.
+bool flush_job(const NodeStatus& node) {
+  if (node.state.globs[0] == '\0') return true;
+  const bool are_peers_saved = flush_peers(node.path);
+  return flush_own(store::buffer_of(node.path)) && are_peers_saved;
 }
 
 // Prints what was added to the log since the last call. The file may have been removed meanwhile.
@@ -379,12 +371,7 @@ void print_log(const File& log, uint64_t& printed_bytes) {
 
 Result<int> run_down_action(const Arguments& arguments, Output&) {
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
-  bool is_saved = true;
-  if (node.is_running && node.state.written != 0) {
-    const auto flushed = flush_node(node);
-    is_saved = !flushed.ok() || *flushed == 0 || *flushed == EOPNOTSUPP;
-  }
-  if (node.is_running) is_saved = flush_peers(node.path) && is_saved;
+  const bool is_saved = flush_job(node);
   uint64_t printed_bytes = 0;
   auto opened = File::open(node.path / store::kLogFile, O_RDONLY);
   const File log = opened.ok() ? *std::move(opened) : File();
@@ -396,10 +383,7 @@ Result<int> run_down_action(const Arguments& arguments, Output&) {
       fmt::print(stderr, "millrace: store: not ended: {}\n", printable(error.message()));
     }
   }
-  const Status ended = store::end_node(node, kEndPatience, [&](const std::string& line) {
-    is_saved = false;
-    say(line);
-  });
+  const Status ended = store::end_node(node, kEndPatience);
   print_log(log, printed_bytes);
   RETURN_IF_ERROR(ended);
   return is_saved ? kExitSuccess : kExitFailure;
@@ -472,25 +456,20 @@ Result<int> run_warm_action(const Arguments& arguments, Output& output) {
 // ---- flush --------------------------------------------------------------------------------------
 
 Result<int> run_flush_action(const Arguments& arguments, Output& output) {
+  if (const auto left = arguments.value("left")) {
+    ASSIGN_OR_RETURN(const store::BufferContents contents, store::read_buffer(*left));
+    if (contents.is_drained) {
+      return fail(Errc::kAlreadyExists, "{}: its job runs, and saves its files", printable(*left));
+    }
+    return flush_own(*left) ? kExitSuccess : kExitFailure;
+  }
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
-  if (!arguments.has("wait")) {
-    ASSIGN_OR_RETURN(const store::ServiceClient client, store::ServiceClient::connect(node.path));
-    RETURN_IF_ERROR(client.ask_flush(1));
-    return kExitSuccess;
-  }
-  ASSIGN_OR_RETURN(int os_error, flush_node(node));
-  if (!flush_peers(node.path) && os_error == 0) os_error = EIO;
-  ASSIGN_OR_RETURN(const std::string written, written_text(node));
-  ASSIGN_OR_RETURN(const store::ServiceSettings settings, store::read_service_settings(node.path));
-  output.print(fmt::format("{}: {}\n", printable(node.state.root), written));
-  if (os_error == 0) return kExitSuccess;
-  if (os_error == EOPNOTSUPP) {
-    return fail(Errc::kInvalidArgument,
-                "there is no directory to save files to; start the store with --save");
-  }
-  return fail(Errc::kIo, "files could not be saved to {}: {}; the log of the service says why: {}",
-              printable(settings.save), describe_os_error(os_error),
-              printable((node.path / store::kLogFile).string()));
+  if (arguments.has("wait")) return flush_job(node) ? kExitSuccess : kExitFailure;
+  if (node.state.globs[0] == '\0') return kExitSuccess;
+  ASSIGN_OR_RETURN(const store::BufferContents contents,
+                   store::read_buffer(store::buffer_of(node.path)));
+  for (const store::KeptFile& file : contents.files) output.print(store::kept_text(file) + "\n");
+  return contents.files.empty() ? kExitSuccess : kExitFailure;
 }
 
 std::vector<Option> node_options() {
@@ -517,9 +496,18 @@ std::vector<Option> node_options() {
        .kind = ValueKind::kDirectory},
       {.name = "save",
        .value = "DIR",
-       .help = "run, up: where files that programs create are saved (the origin)",
+       .help = "run, up: the directory of files that programs create below the path (the origin)",
        .kind = ValueKind::kDirectory},
-      {.name = "wait", .help = "flush: return when they are durable"},
+      {.name = "buffer",
+       .value = "GLOB",
+       .help =
+           "run, up: write such new files to the node's storage first, and copy them when closed",
+       .repeatable = true},
+      {.name = "wait", .help = "flush: return when all buffered files are durable in --save"},
+      {.name = "left",
+       .value = "DIR",
+       .help = "flush: save the files of this buffer, which an earlier job has left",
+       .kind = ValueKind::kDirectory},
       {.name = "order",
        .value = "FILE",
        .help = "warm: the paths that programs will read, in order, one a line; -: standard input",

@@ -19,9 +19,6 @@ Result<std::vector<store::NodeStatus>> listed_nodes(const Arguments& arguments);
 // The node that the user means: --node, MILLRACE_STORE, or the only one there is.
 Result<store::NodeStatus> chosen_node(const Arguments& arguments);
 
-// The files that programs have created, and which of them are durable.
-Result<std::string> written_text(const store::NodeStatus& node);
-
 Result<int> run_run_action(const Arguments& arguments, Output& output);
 Result<int> run_up_action(const Arguments& arguments, Output& output);
 Result<int> run_status_action(const Arguments& arguments, Output& output);

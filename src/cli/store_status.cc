@@ -13,15 +13,13 @@
 #include "base/units.h"
 #include "cli/store_node.h"
 #include "cli/store_ranks.h"
+#include "store/buffer/contents.h"
 #include "store/service_process.h"
-#include "store/written_log.h"
 
 namespace millrace::cli {
 namespace {
 
 using store::NodeStatus;
-
-constexpr size_t kLocalShown = 20;
 
 // Another node of the same store.
 struct ShownPeer {
@@ -33,15 +31,9 @@ struct ShownNode {
   NodeStatus node;
   std::vector<ShownPeer> peers;
   store::ServiceSettings settings;
+  std::optional<store::BufferContents> buffer;
   uint64_t file_count = 0;  // of the whole pack
   uint64_t content_bytes = 0;
-  std::vector<store::WrittenFile> written;
-  std::vector<store::RemoteFile> remote;  // what others created, and did not save yet
-
-  // The node that has the only bytes of a file does not answer.
-  bool is_lost(const store::RemoteFile& file) const {
-    return file.rank >= peers.size() || !peers[file.rank].counters;
-  }
 };
 
 std::vector<ShownPeer> shown_peers(store::Peers& peers) {
@@ -70,8 +62,9 @@ Result<ShownNode> shown_node(NodeStatus node) {
   RETURN_IF_ERROR(file.read_exactly_at(0, std::as_writable_bytes(std::span(&header, 1))));
   shown.file_count = header.file_count;
   shown.content_bytes = header.content_bytes;
-  ASSIGN_OR_RETURN(shown.written, store::list_written(node.path));
-  ASSIGN_OR_RETURN(shown.remote, store::list_remote(node.path, shown.settings.save));
+  if (*node.state.globs != '\0') {
+    ASSIGN_OR_RETURN(shown.buffer, store::read_buffer(store::buffer_of(node.path)));
+  }
   shown.node = std::move(node);
   return shown;
 }
@@ -86,48 +79,15 @@ std::string peer_text(const ShownPeer& peer) {
                      counted(counters.errors, "error", "errors"));
 }
 
-// "2 files of 1.5 GiB: 1 DURABLE in /shared/run, 1 LOCAL".
-std::string written_text(const ShownNode& shown) {
-  uint64_t bytes = 0;
-  uint64_t durable = 0;
-  for (const store::WrittenFile& file : shown.written) {
-    bytes += file.version.size_bytes;
-    durable += file.state == store::WrittenState::kDurable ? 1 : 0;
-  }
-  const std::string where =
-      shown.settings.save.empty() ? "" : fmt::format(" in {}", printable(shown.settings.save));
-  std::string out =
-      fmt::format("{} of {}: {} DURABLE{}, {} LOCAL",
-                  counted(shown.written.size(), "file", "files"), format_bytes(bytes),
-                  format_exact(durable), where, format_exact(shown.written.size() - durable));
-  size_t listed = 0;
-  for (const store::WrittenFile& file : shown.written) {
-    if (file.state == store::WrittenState::kDurable || listed++ == kLocalShown) continue;
-    if (listed > kLocalShown) break;
-    out += fmt::format("\n            {:<8}  {}, {}", store::name_of(file.state),
-                       printable(file.path), format_bytes(file.version.size_bytes));
-  }
-  return out;
-}
-
-// "3 files of other nodes: 1 LOST", and which.
-std::string remote_text(const ShownNode& shown) {
-  std::string list;
-  size_t lost = 0;
-  for (const store::RemoteFile& file : shown.remote) {
-    if (!shown.is_lost(file) || ++lost > kLocalShown) continue;
-    list += fmt::format("\n            LOST      {}, {}, on {}", printable(file.path),
-                        format_bytes(file.size_bytes),
-                        file.rank < shown.peers.size() ? shown.peers[file.rank].name : "no node");
-  }
-  return fmt::format("{} of other nodes that {} not DURABLE, {} LOST{}",
-                     counted(shown.remote.size(), "file", "files"),
-                     shown.remote.size() == 1 ? "is" : "are", format_exact(lost), list);
-}
-
 // Files come and go by the order that loaders gave.
 std::string replaced_text(uint64_t count) {
   return count == 0 ? "" : fmt::format("; {} made room for others", format_exact(count));
+}
+
+std::string buffer_text(const store::BufferContents& buffer) {
+  if (buffer.files.empty()) return "all is saved";
+  return fmt::format("{} of {} not saved yet; {}", counted(buffer.files.size(), "file", "files"),
+                     format_bytes(buffer.size_bytes), buffer.files.front().reason);
 }
 
 std::string status_text(const ShownNode& shown) {
@@ -144,6 +104,8 @@ std::string status_text(const ShownNode& shown) {
       fmt::format("{}, {} of {}", printable(shown.settings.packs),
                   counted(shown.file_count, "file", "files"), format_bytes(shown.content_bytes)));
   row("origin", *state.origin != '\0' ? printable(state.origin) : "none");
+  row("new files", *state.upper != '\0' ? printable(state.upper) : "none: the store is read-only");
+  if (shown.buffer) row("buffer", buffer_text(*shown.buffer));
   row("local",
       fmt::format("{} of {}, capacity {}{}", counted(counters.materialised, "file", "files"),
                   format_bytes(counters.bytes), format_bytes(shown.settings.capacity_bytes),
@@ -151,8 +113,6 @@ std::string status_text(const ShownNode& shown) {
   row("opens",
       fmt::format("{}, {} from the origin, {}", format_exact(counters.opens),
                   format_exact(counters.fallbacks), counted(counters.errors, "error", "errors")));
-  if (!shown.written.empty()) row("created", written_text(shown));
-  if (!shown.remote.empty()) row("elsewhere", remote_text(shown));
   for (const ShownPeer& peer : shown.peers) {
     row(&peer == shown.peers.data() ? "nodes" : "", peer_text(peer));
   }
@@ -195,36 +155,23 @@ void write_status(JsonWriter& json, const ShownNode& shown) {
   }
   json.end_list();
   json.field("save", shown.settings.save);
-  json.key("created");
-  json.begin_list();
-  for (const store::WrittenFile& file : shown.written) {
-    json.begin_object(JsonLayout::kOneLine);
-    json.field("path", file.path);
-    json.field("bytes", file.version.size_bytes);
-    json.field("state", store::name_of(file.state));
-    json.end_object();
+  if (shown.buffer) {
+    json.key("buffered");
+    json.begin_list();
+    for (const store::KeptFile& file : shown.buffer->files) {
+      json.begin_object(JsonLayout::kOneLine);
+      json.field("path", file.path);
+      json.field("data", file.data.string());
+      json.field("bytes", file.size_bytes);
+      json.field("reason", file.reason);
+      json.end_object();
+    }
+    json.end_list();
   }
-  json.end_list();
-  json.key("elsewhere");
-  json.begin_list();
-  for (const store::RemoteFile& file : shown.remote) {
-    json.begin_object(JsonLayout::kOneLine);
-    json.field("path", file.path);
-    json.field("bytes", file.size_bytes);
-    json.field("rank", file.rank);
-    json.field("state", shown.is_lost(file) ? "LOST" : "LOCAL");
-    json.end_object();
-  }
-  json.end_list();
   json.end_object();
 }
 
 }  // namespace
-
-Result<std::string> written_text(const NodeStatus& node) {
-  ASSIGN_OR_RETURN(const ShownNode shown, shown_node(node));
-  return written_text(shown);
-}
 
 Result<int> run_status_action(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(std::vector<NodeStatus> nodes, listed_nodes(arguments));

@@ -300,14 +300,11 @@ std::optional<uint32_t> Catalogue::find(std::string_view path) const {
   return index == wire::kNoEntry ? std::nullopt : std::optional(index);
 }
 
-std::string Catalogue::path(uint32_t index) const {
+std::string path_of(const CatalogueView& catalogue, uint32_t index) {
   std::string path;
-  for (uint32_t at = index; at != wire::kRootEntry;) {
-    const wire::CatalogueEntry found = entry(at);
-    const std::string_view own = view_.name(found);
+  for (uint32_t at = index; at != wire::kRootEntry; at = catalogue.entry(at).parent) {
     if (!path.empty()) path.insert(0, 1, '/');
-    path.insert(0, own);
-    at = found.parent;
+    path.insert(0, catalogue.name(catalogue.entry(at)));
   }
   return path;
 }

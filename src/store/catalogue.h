@@ -23,6 +23,9 @@ namespace millrace::store {
 
 inline constexpr std::string_view kCatalogueName = "catalogue";  // in the directory of a pack
 
+// The path of an entry relative to the root.
+std::string path_of(const wire::CatalogueView& catalogue, uint32_t index);
+
 class Catalogue {
  public:
   // `path` is the file itself.
@@ -44,7 +47,7 @@ class Catalogue {
   // REQUIRES for all of these: index < entry_count()
   wire::CatalogueEntry entry(uint32_t index) const { return view_.entry(index); }
   std::string_view name(uint32_t index) const { return view_.name(entry(index)); }
-  std::string path(uint32_t index) const;
+  std::string path(uint32_t index) const { return path_of(view_, index); }
   std::string_view link_target(uint32_t index) const { return view_.link_target(entry(index)); }
   // Consecutive entries, sorted by name; none if it is not a directory.
   wire::CatalogueView::Children children(uint32_t index) const {

@@ -23,35 +23,26 @@ constexpr double kZstdGainMin = 0.2;
 // A shuffle costs time too, and a small gain may be an accident of the sample.
 constexpr double kShuffleGainMin = 0.1;
 
-// The compiler turns both into vector code, since the ranges do not overlap.
-template <unsigned kElementBytes>
-void shuffle(const std::byte* __restrict in, size_t count, std::byte* __restrict out) {
+// All first bytes of the elements, then all second bytes, and so on. The compiler makes vector code
+// of both directions, since the ranges do not overlap.
+template <unsigned kElementBytes, bool kBack>
+void transpose(const std::byte* __restrict in, size_t count, std::byte* __restrict out) {
   for (size_t i = 0; i < count; ++i) {
-    for (unsigned b = 0; b < kElementBytes; ++b) out[b * count + i] = in[i * kElementBytes + b];
+    for (unsigned b = 0; b < kElementBytes; ++b) {
+      const size_t apart = b * count + i;
+      const size_t together = i * kElementBytes + b;
+      out[kBack ? together : apart] = in[kBack ? apart : together];
+    }
   }
 }
 
-template <unsigned kElementBytes>
-void unshuffle(const std::byte* __restrict in, size_t count, std::byte* __restrict out) {
-  for (size_t i = 0; i < count; ++i) {
-    for (unsigned b = 0; b < kElementBytes; ++b) out[i * kElementBytes + b] = in[b * count + i];
-  }
-}
-
-// All first bytes of the elements, then all second bytes, and so on; then the rest of the bytes.
+// The bytes after the last whole element stay.
+template <bool kBack>
 void shuffle_bytes(unsigned element_bytes, ByteView in, MutableByteView out) {
   const size_t count = in.size() / element_bytes;
-  if (element_bytes == 2) shuffle<2>(in.data(), count, out.data());
-  if (element_bytes == 4) shuffle<4>(in.data(), count, out.data());
-  if (element_bytes == 8) shuffle<8>(in.data(), count, out.data());
-  for (size_t i = count * element_bytes; i < in.size(); ++i) out[i] = in[i];
-}
-
-void unshuffle_bytes(unsigned element_bytes, ByteView in, MutableByteView out) {
-  const size_t count = in.size() / element_bytes;
-  if (element_bytes == 2) unshuffle<2>(in.data(), count, out.data());
-  if (element_bytes == 4) unshuffle<4>(in.data(), count, out.data());
-  if (element_bytes == 8) unshuffle<8>(in.data(), count, out.data());
+  if (element_bytes == 2) transpose<2, kBack>(in.data(), count, out.data());
+  if (element_bytes == 4) transpose<4, kBack>(in.data(), count, out.data());
+  if (element_bytes == 8) transpose<8, kBack>(in.data(), count, out.data());
   for (size_t i = count * element_bytes; i < in.size(); ++i) out[i] = in[i];
 }
 
@@ -111,7 +102,7 @@ size_t BlockCodec::compressed_size(Encoding encoding, ByteView bytes) {
 
 ByteView BlockCodec::shuffled(unsigned element_bytes, ByteView bytes) {
   state_->shuffled.resize(bytes.size());
-  shuffle_bytes(element_bytes, bytes, state_->shuffled);
+  shuffle_bytes<false>(element_bytes, bytes, state_->shuffled);
   return state_->shuffled;
 }
 
@@ -236,7 +227,7 @@ Status BlockCodec::decode(Encoding encoding, const PackedBlock& block, MutableBy
     return fail(Errc::kCorrupt, "{} bytes are not a block of {} bytes, compressed with {}",
                 block.bytes.size(), out.size(), encoding_name(encoding));
   }
-  if (encoding.shuffle != 0) unshuffle_bytes(encoding.shuffle, to, out);
+  if (encoding.shuffle != 0) shuffle_bytes<true>(encoding.shuffle, to, out);
   return {};
 }
 
@@ -251,7 +242,7 @@ Status BlockCodec::decode_member(Encoding encoding, ByteView packed, MutableByte
 }
 
 Status BlockCodec::decode_blocks(Encoding encoding, ByteView packed, uint64_t size_bytes,
-                                 const std::function<Status(ByteView)>& each) {
+                                 const EachBlock& each) {
   ASSIGN_OR_RETURN(const auto blocks, split_blocks(encoding, packed, size_bytes));
   for (const PackedBlock& block : blocks) {
     ByteView bytes = block.bytes;

@@ -46,6 +46,8 @@ Result<std::vector<PackedBlock>> split_blocks(Encoding encoding, ByteView packed
 // Compressing must save this share of the bytes; otherwise they are stored raw.
 inline constexpr double kGainMin = 0.1;
 
+using EachBlock = std::function<Status(ByteView block)>;
+
 class BlockCodec {
  public:
   BlockCodec();
@@ -67,7 +69,7 @@ class BlockCodec {
 
   // The same in blocks, for members of any length.
   Status decode_blocks(Encoding encoding, ByteView packed, uint64_t size_bytes,
-                       const std::function<Status(ByteView block)>& each);
+                       const EachBlock& each);
 
   // One block. REQUIRES: out.size() == block.size_bytes
   Status decode(Encoding encoding, const PackedBlock& block, MutableByteView out);

@@ -14,6 +14,7 @@
 #include "hook/glob.h"
 #include "store/file_times.h"
 #include "store/open_below.h"
+#include "store/sparse_writer.h"
 
 namespace millrace::store {
 namespace {
@@ -24,6 +25,14 @@ using wire::CatalogueEntry;
 using wire::EntryKind;
 
 constexpr size_t kTaskFiles = 64;
+
+// The files belong to whoever extracts them, not to their former owner. A program that ran with
+// the rights of that one would now run with the rights of this one. A directory keeps the sticky
+// bit, which only takes rights away.
+unsigned extracted_mode(const CatalogueEntry& entry) {
+  const unsigned kept = entry.kind == EntryKind::kDirectory ? 01777 : 0777;
+  return entry.mode & kept;
+}
 
 class Extraction {
  public:
@@ -67,6 +76,8 @@ class Extraction {
     for (const uint32_t i : links_) RETURN_IF_ERROR(shown(i, make_link(i)));
     // From the bottom up: a new file changes the time of its directory, and a mode may forbid it.
     for (size_t i = directories_.size(); i > 0; --i) {
+      // An empty directory that was there is the user's, with the mode that they gave it.
+      if (directories_[i - 1] == wire::kRootEntry && !made_top_) continue;
       RETURN_IF_ERROR(shown(directories_[i - 1], finish_directory(directories_[i - 1])));
     }
     return {};
@@ -94,6 +105,8 @@ class Extraction {
     for (uint32_t i = 0; i < count; ++i) {
       if (!is_wanted[i]) continue;
       const CatalogueEntry entry = catalogue_.entry(i);
+      const bool has_mode = entry.kind != EntryKind::kLink;
+      if (has_mode && extracted_mode(entry) != entry.mode) ++report_.changed_mode_count;
       if (entry.kind == EntryKind::kDirectory) directories_.push_back(i);
       if (entry.kind == EntryKind::kLink) links_.push_back(i);
       if (entry.kind != EntryKind::kFile) continue;
@@ -109,6 +122,7 @@ class Extraction {
     if (files_.empty() && links_.empty() && !options_.globs.empty()) {
       return fail(Errc::kNotFound, "no file of the pack matches; see `millrace store list`");
     }
+    made_top_ = !fs::exists(options_.directory, error);
     fs::create_directories(options_.directory, error);
     if (error && !fs::is_directory(options_.directory)) {
       return fail_os(error.value(), "cannot create the directory").within(name);
@@ -134,19 +148,20 @@ class Extraction {
     const CatalogueEntry entry = catalogue_.entry(index);
     constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
     ASSIGN_OR_RETURN(File file, open_below(top_, catalogue_.path(index), kFlags, 0600));
-    uint64_t at = 0;
+    SparseWriter writer(file);
     RETURN_IF_ERROR(reader_.read_blocks(index, codec, [&](ByteView block) -> Status {
-      RETURN_IF_ERROR(file.write_at(at, block));
-      at += block.size();
+      RETURN_IF_ERROR(writer.add(block));
       if (options_.on_extracted) options_.on_extracted(block.size());
       return {};
     }));
+    RETURN_IF_ERROR(writer.finish());
     RETURN_IF_ERROR(set_status(file, entry));
     return file.close();
   }
 
   static Status set_status(const File& file, const CatalogueEntry& entry) {
-    if (::fchmod(file.fd(), entry.mode) != 0) return fail_os(errno, "cannot set its mode");
+    if (::fchmod(file.fd(), extracted_mode(entry)) != 0)
+      return fail_os(errno, "cannot set its mode");
     if (::futimens(file.fd(), FileTimes(entry.mtime_ns).times) != 0) {
       return fail_os(errno, "cannot set its time");
     }
@@ -179,6 +194,7 @@ class Extraction {
   const ExtractOptions& options_;
   comm::Comm& comm_;
   File top_;
+  bool made_top_ = false;              // on the first rank
   std::vector<uint32_t> directories_;  // parents first
   std::vector<uint32_t> files_;
   std::vector<uint32_t> links_;

@@ -1,7 +1,9 @@
 // extract: writes the files of a pack into a directory, as they were.
 //
-// Bytes, modes, times and symbolic links. Two names of one file become two files. The directory
-// must be new or empty, and links are made last, so nothing can be written outside of it.
+// Bytes, modes, times and symbolic links. The owner is whoever extracts, so set-user-ID and
+// set-group-ID bits are dropped. Two names of one file become two files, and long runs of zeros
+// become holes. The directory must be new or empty, and links are made last, so nothing can be
+// written outside of it.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +29,7 @@ struct ExtractOptions {
 struct ExtractReport {
   uint64_t file_count = 0;
   uint64_t size_bytes = 0;
+  uint64_t changed_mode_count = 0;  // without their set-user-ID, set-group-ID or sticky bit
 };
 
 // The ranks of `comm` share the work.

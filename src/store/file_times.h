@@ -1,4 +1,4 @@
-// file_times: the time of a catalogue entry, for utimensat(2).
+// file_times: the time of a catalogue entry, from stat(2) and for utimensat(2).
 #pragma once
 
 #include <sys/stat.h>
@@ -6,6 +6,10 @@
 #include <cstdint>
 
 namespace millrace::store {
+
+inline int64_t ns_of(const timespec& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + int64_t{time.tv_nsec};
+}
 
 struct FileTimes {
   explicit FileTimes(int64_t mtime_ns) {

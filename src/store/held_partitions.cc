@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "store/buffer/durable_file.h"
 
 namespace millrace::store {
 namespace {
@@ -87,16 +88,14 @@ Status HeldPartitions::copy(uint32_t number) {
   const fs::path temporary = target.string() + ".making";
   ASSIGN_OR_RETURN(const File from, File::open(source, O_RDONLY));
   ASSIGN_OR_RETURN(File to, File::open(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600));
-  std::vector<std::byte> piece(kCopiedPieceBytes);
   const uint64_t size_bytes = reader_.catalogue().partition(number).file_bytes;
-  for (uint64_t at = 0; at < size_bytes; at += piece.size()) {
+  const auto copy_piece = [&](uint64_t at, ByteView piece) -> Status {
     if (is_ending_) return fail(Errc::kCancelled, "the service ends");
-    const auto part = MutableByteView(piece).first(
-        static_cast<size_t>(std::min<uint64_t>(piece.size(), size_bytes - at)));
-    RETURN_IF_ERROR(from.read_exactly_at(at, part));
-    RETURN_IF_ERROR(to.write_at(at, part));
-    copied_bytes_ += part.size();
-  }
+    RETURN_IF_ERROR(to.write_at(at, piece));
+    copied_bytes_ += piece.size();
+    return {};
+  };
+  RETURN_IF_ERROR(for_blocks(from, size_bytes, kCopiedPieceBytes, copy_piece));
   struct stat status{};
   if (::fstat(from.fd(), &status) != 0) return fail_os(errno, "cannot read its status");
   const timespec times[] = {status.st_mtim, status.st_mtim};

@@ -22,28 +22,23 @@
 
 namespace millrace::store {
 
-class MemberSource {
- public:
-  virtual ~MemberSource() = default;
-
+struct MemberSource {
   // Whether it is worth asking for this file. REQUIRES: `index` is a file of the catalogue
-  virtual bool has(uint32_t index) const = 0;
+  std::function<bool(uint32_t index)> has;
 
   // Calls `each` with the bytes of the file, in order. A wrong checksum is known only after the
   // last block: whoever keeps the bytes must be able to discard them. Each thread has its own
   // codec.
-  virtual Status read(uint32_t index, BlockCodec& codec,
-                      const std::function<Status(ByteView block)>& each) = 0;
+  std::function<Status(uint32_t index, BlockCodec& codec, const EachBlock& each)> read;
 };
 
-using MemberSources = std::vector<std::unique_ptr<MemberSource>>;
+using MemberSources = std::vector<MemberSource>;
 
 // The partitions of the pack that this node can see. Both must live longer; `ahead` may be null.
-std::unique_ptr<MemberSource> make_pack_members(const PackReader& reader, ReadAhead* ahead);
+MemberSource make_pack_members(const PackReader& reader, ReadAhead* ahead);
 
 // The partitions that belong to this node. Both must live longer.
-std::unique_ptr<MemberSource> make_held_members(const PackReader& reader,
-                                                const HeldPartitions& held);
+MemberSource make_held_members(const PackReader& reader, const HeldPartitions& held);
 
 // The peer that holds a replica of the partition: 0 is the first one. If the peer is lost, fails
 // with kTimeout. All must live longer.
@@ -53,19 +48,15 @@ struct PeerMembersOptions {
   Peers& peers;
   uint32_t replica = 0;
 };
-std::unique_ptr<MemberSource> make_peer_members(const PeerMembersOptions& options);
+MemberSource make_peer_members(const PeerMembersOptions& options);
 
 // Answers the peers that ask for members of the partitions that belong to this node.
 Result<PeerAnswer> answer_member(const PackReader& reader, const HeldPartitions& held,
                                  ByteView question);
 
-// Calls `note` after each file that `source` has given completely.
-std::unique_ptr<MemberSource> make_counted_members(std::unique_ptr<MemberSource> source,
-                                                   std::function<void(uint32_t index)> note);
-
 // The files in the directory that was packed. A file that has changed since then fails. The
 // catalogue must live longer.
-Result<std::unique_ptr<MemberSource>> make_origin_members(const Catalogue& catalogue,
-                                                          const std::filesystem::path& origin);
+Result<MemberSource> make_origin_members(const Catalogue& catalogue,
+                                         const std::filesystem::path& origin);
 
 }  // namespace millrace::store

@@ -49,7 +49,12 @@ class MountedPack {
     connection.want &= ~unsigned{FUSE_CAP_AUTO_INVAL_DATA};
   }
 
-  void lookup(fuse_req_t request, fuse_ino_t parent, std::string_view name) const {
+  void lookup(fuse_req_t request, fuse_ino_t parent, const char* text) const {
+    const std::string_view name = text;
+    if (name.size() > kNameMax) {  // the kernel itself refuses only those of more than 1024 bytes
+      fuse_reply_err(request, ENAMETOOLONG);
+      return;
+    }
     const auto found = child(index_of(parent), name);
     fuse_entry_param entry{};
     entry.entry_timeout = timeout();
@@ -57,7 +62,7 @@ class MountedPack {
     fuse_reply_entry(request, &entry);  // without an inode: the kernel may keep that, too
   }
 
-  void get_attributes(fuse_req_t request, fuse_ino_t inode) const {
+  void get_attributes(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) const {
     const struct stat status = status_of(index_of(inode));
     fuse_reply_attr(request, &status, timeout());
   }
@@ -74,15 +79,16 @@ class MountedPack {
     file.keep_cache = options_.keeps_cache ? 1 : 0;
     fuse_reply_open(request, &file);
   }
-  void open_file(fuse_req_t request, fuse_file_info& file) const {
-    open(request, file, has_no_open_);
+  void open_file(fuse_req_t request, fuse_ino_t, fuse_file_info* file) const {
+    open(request, *file, has_no_open_);
   }
-  void open_directory(fuse_req_t request, fuse_file_info& file) const {
-    file.cache_readdir = options_.keeps_cache ? 1 : 0;
-    open(request, file, has_no_opendir_);
+  void open_directory(fuse_req_t request, fuse_ino_t, fuse_file_info* file) const {
+    file->cache_readdir = options_.keeps_cache ? 1 : 0;
+    open(request, *file, has_no_opendir_);
   }
 
-  void read(fuse_req_t request, fuse_ino_t inode, size_t size_bytes, off_t offset_bytes) {
+  void read(fuse_req_t request, fuse_ino_t inode, size_t size_bytes, off_t offset_bytes,
+            fuse_file_info*) {
     const uint32_t index = index_of(inode);
     auto piece = pieces_.read(index, static_cast<uint64_t>(offset_bytes), size_bytes);
     if (!piece.ok()) {
@@ -129,7 +135,8 @@ class MountedPack {
     fuse_reply_buf(request, out.data(), used);
   }
 
-  void read_names(fuse_req_t request, fuse_ino_t inode, size_t size_bytes, off_t offset) const {
+  void read_names(fuse_req_t request, fuse_ino_t inode, size_t size_bytes, off_t offset,
+                  fuse_file_info*) const {
     const auto add = [&](uint32_t index, char* out, size_t room, const char* name, off_t next,
                          bool) {
       struct stat status{};
@@ -140,7 +147,8 @@ class MountedPack {
     read_directory(request, inode, size_bytes, offset, add);
   }
 
-  void read_entries(fuse_req_t request, fuse_ino_t inode, size_t size_bytes, off_t offset) const {
+  void read_entries(fuse_req_t request, fuse_ino_t inode, size_t size_bytes, off_t offset,
+                    fuse_file_info*) const {
     const auto add = [&](uint32_t index, char* out, size_t room, const char* name, off_t next,
                          bool is_dot) {
       fuse_entry_param entry{};
@@ -151,7 +159,7 @@ class MountedPack {
     read_directory(request, inode, size_bytes, offset, add);
   }
 
-  void get_space(fuse_req_t request) const {
+  void get_space(fuse_req_t request, fuse_ino_t) const {
     struct statvfs space{};
     space.f_bsize = kBlockBytes;
     space.f_frsize = kBlockBytes;
@@ -240,41 +248,41 @@ class MountedPack {
 };
 
 MountedPack& mounted(void* data) { return *static_cast<MountedPack*>(data); }
-MountedPack& mounted(fuse_req_t request) { return mounted(fuse_req_userdata(request)); }
+
+// A call of libfuse is one of the pack.
+template <auto kCall, typename... Arguments>
+void call(fuse_req_t request, Arguments... arguments) {
+  (mounted(fuse_req_userdata(request)).*kCall)(request, arguments...);
+}
 
 fuse_lowlevel_ops operations() {
+  using Pack = MountedPack;
   fuse_lowlevel_ops calls{};
   calls.init = [](void* data, fuse_conn_info* connection) { mounted(data).init(*connection); };
-  calls.lookup = [](fuse_req_t request, fuse_ino_t parent, const char* name) {
-    mounted(request).lookup(request, parent, name);
-  };
+  calls.lookup = call<&Pack::lookup>;
   calls.forget = [](fuse_req_t request, fuse_ino_t, uint64_t) { fuse_reply_none(request); };
   calls.forget_multi = [](fuse_req_t request, size_t, fuse_forget_data*) {
     fuse_reply_none(request);
   };
-  calls.getattr = [](fuse_req_t request, fuse_ino_t inode, fuse_file_info*) {
-    mounted(request).get_attributes(request, inode);
+  calls.getattr = call<&Pack::get_attributes>;
+  calls.readlink = call<&Pack::read_link>;
+  calls.open = call<&Pack::open_file>;
+  calls.opendir = call<&Pack::open_directory>;
+  calls.read = call<&Pack::read>;
+  calls.readdir = call<&Pack::read_names>;
+  calls.readdirplus = call<&Pack::read_entries>;
+  calls.statfs = call<&Pack::get_space>;
+  // No file has extended attributes. Without these two, the kernel says that they are unsupported.
+  calls.getxattr = [](fuse_req_t request, fuse_ino_t, const char*, size_t) {
+    fuse_reply_err(request, ENODATA);
   };
-  calls.readlink = [](fuse_req_t request, fuse_ino_t inode) {
-    mounted(request).read_link(request, inode);
+  calls.listxattr = [](fuse_req_t request, fuse_ino_t, size_t size_bytes) {
+    if (size_bytes == 0) {
+      fuse_reply_xattr(request, 0);
+    } else {
+      fuse_reply_buf(request, nullptr, 0);
+    }
   };
-  calls.open = [](fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-    mounted(request).open_file(request, *file);
-  };
-  calls.opendir = [](fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-    mounted(request).open_directory(request, *file);
-  };
-  calls.read = [](fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset,
-                  fuse_file_info*) { mounted(request).read(request, inode, size, offset); };
-  calls.readdir = [](fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset,
-                     fuse_file_info*) {
-    mounted(request).read_names(request, inode, size, offset);
-  };
-  calls.readdirplus = [](fuse_req_t request, fuse_ino_t inode, size_t size, off_t offset,
-                         fuse_file_info*) {
-    mounted(request).read_entries(request, inode, size, offset);
-  };
-  calls.statfs = [](fuse_req_t request, fuse_ino_t) { mounted(request).get_space(request); };
   return calls;
 }
 
@@ -348,9 +356,9 @@ Status serve_mount(MountOptions options) {
   if (options.packs.empty()) {
     ASSIGN_OR_RETURN(const Catalogue catalogue,
                      Catalogue::open(options.node.path / wire::kStoreCatalogueFile));
-    ASSIGN_OR_RETURN(auto own, make_node_pieces(catalogue, options.node));
-    const auto pieces =
-        add_origin(std::move(own), {catalogue, options.node.state.origin, options.log});
+    ASSIGN_OR_RETURN(auto files, NodeFiles::open({.node = options.node.path}));
+    const auto pieces = add_origin(make_node_pieces(catalogue, std::move(files)),
+                                   {catalogue, options.node.state.origin, options.log});
     return serve_files(catalogue, *pieces, options);
   }
   ASSIGN_OR_RETURN(const PackReader reader, PackReader::open(options.packs));

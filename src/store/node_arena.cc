@@ -65,25 +65,18 @@ void NodeArena::place(uint64_t index, BlockCodec& codec, MadeCallback done) {
     return;
   }
   const auto entry = static_cast<uint32_t>(index);
-  if (!begin(entry, done)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!in_making_.begin(entry, done)) return;
+  }
   const int error = place_first(entry, codec);
   std::vector<MadeCallback> waiting;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = in_making_.find(entry);
-    waiting = std::move(found->second);
-    in_making_.erase(found);
+    waiting = in_making_.end(entry);
   }
   done(error);
   for (const MadeCallback& other : waiting) other(error);
-}
-
-// Returns whether the caller has to place the file. If not, `done` is taken over.
-bool NodeArena::begin(uint32_t entry, MadeCallback& done) {
-  const std::lock_guard lock(mutex_);
-  const auto [found, is_first] = in_making_.try_emplace(entry);
-  if (!is_first) found->second.push_back(std::move(done));
-  return is_first;
 }
 
 int NodeArena::place_first(uint32_t entry, BlockCodec& codec) {
@@ -119,12 +112,12 @@ Status NodeArena::write(uint32_t entry, uint64_t offset_bytes, BlockCodec& codec
   Status failed = fail(Errc::kNotFound, "{}: the partition is not on this node",
                        describe_member(catalogue_, entry));
   bool was_asked = false;
-  for (const auto& source : sources_) {
-    if (!source->has(entry)) continue;
+  for (const MemberSource& source : sources_) {
+    if (!source.has(entry)) continue;
     if (was_asked && options_.on_problem) options_.on_problem(failed.error());
     was_asked = true;
     uint64_t at = offset_bytes;
-    failed = source->read(entry, codec, [&](ByteView block) -> Status {
+    failed = source.read(entry, codec, [&](ByteView block) -> Status {
       if (block.size() > end - at) return fail(Errc::kCorrupt, "the file is too long");
       RETURN_IF_ERROR(arena_.write_at(at, block));
       at += block.size();

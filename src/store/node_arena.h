@@ -14,8 +14,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <unordered_map>
-#include <vector>
 
 #include "base/file.h"
 #include "base/result.h"
@@ -58,7 +56,6 @@ class NodeArena {
   std::atomic_ref<uint64_t> place_of(uint32_t entry) const {
     return std::atomic_ref<uint64_t>(places_[entry]);
   }
-  bool begin(uint32_t entry, MadeCallback& done);
   int place_first(uint32_t entry, BlockCodec& codec);
   Status write(uint32_t entry, uint64_t offset_bytes, BlockCodec& codec);
 
@@ -71,7 +68,7 @@ class NodeArena {
   std::atomic<uint64_t> next_ = wire::kPlaceAlignment;
 
   std::mutex mutex_;
-  std::unordered_map<uint32_t, std::vector<MadeCallback>> in_making_;  // who waits besides
+  InMaking in_making_;
 };
 
 }  // namespace millrace::store

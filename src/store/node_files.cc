@@ -10,7 +10,6 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 
 #include "base/clock.h"
 #include "base/crc32c.h"
@@ -20,7 +19,9 @@
 #include "store/node_folder.h"
 #include "store/open_below.h"
 #include "store/pack.h"
+#include "store/preload/resolve.h"
 #include "store/service.h"
+#include "store/service_client.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22  // Linux 5.14; glibc 2.35
@@ -35,7 +36,6 @@ using wire::CatalogueEntry;
 using wire::EntryKind;
 using wire::kNoEntry;
 
-constexpr int kLinksMax = 40;  // as in the kernel
 constexpr int kOpenTries = 3;  // the service may evict a file before we open it
 
 // Mapping a partition of a shared file system would read pieces of it over the network again and
@@ -55,16 +55,6 @@ std::chrono::milliseconds deadline_of_job() {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   const bool is_number = error == std::errc() && end == digits.data() + digits.size() && value > 0;
   return std::chrono::milliseconds(is_number ? value : wire::kStoreDeadlineMs);
-}
-
-std::deque<std::string> components(std::string_view path) {
-  std::deque<std::string> parts;
-  while (!path.empty()) {
-    const size_t end = std::min(path.find('/'), path.size());
-    if (end > 0) parts.emplace_back(path.substr(0, end));
-    path.remove_prefix(std::min(end + 1, path.size()));
-  }
-  return parts;
 }
 
 // Absolute, without "." and "..", without a slash at the end.
@@ -159,55 +149,14 @@ std::optional<std::string> NodeFiles::below_root(std::string_view path) const {
 }
 
 uint32_t NodeFiles::find(std::string_view path) const {
-  const uint32_t found = view_.find(path);
-  if (found != kNoEntry && view_.entry(found).kind != EntryKind::kLink) return found;
-  return follow(path);
+  const uint32_t found = find_plain(view_, path, Last::kFollow);
+  if (found != kNoEntry) return found;
+  const auto walk = std::make_unique<Walk>();
+  const Place place = walk_path({view_, root_}, wire::kRootEntry, path, Last::kFollow, *walk);
+  return place.where == Where::kInside ? place.entry : kNoEntry;
 }
 
-uint32_t NodeFiles::follow(std::string_view path) const {
-  std::deque<std::string> ahead = components(path);
-  std::string at;
-  int link_count = 0;
-  while (!ahead.empty()) {
-    const std::string part = std::move(ahead.front());
-    ahead.pop_front();
-    if (part == ".") continue;
-    if (part == "..") {
-      if (at.empty()) return kNoEntry;
-      at.resize(at.rfind('/') == at.npos ? 0 : at.rfind('/'));
-      continue;
-    }
-    std::string next = at.empty() ? part : fmt::format("{}/{}", at, part);
-    const uint32_t found = view_.find(next);
-    if (found == kNoEntry) return kNoEntry;
-    const CatalogueEntry entry = view_.entry(found);
-    if (entry.kind != EntryKind::kLink) {
-      at = std::move(next);
-      continue;
-    }
-    if (++link_count > kLinksMax) return kNoEntry;
-    std::string target(view_.link_target(entry));
-    if (target.starts_with('/')) {
-      const auto inside = below_root(target);
-      if (!inside) return kNoEntry;
-      target = *inside;
-      at.clear();
-    }
-    std::deque<std::string> more = components(target);
-    ahead.insert(ahead.begin(), std::make_move_iterator(more.begin()),
-                 std::make_move_iterator(more.end()));
-  }
-  return view_.find(at);
-}
-
-std::string NodeFiles::path(uint32_t file) const {
-  std::string out;
-  for (uint32_t at = file; at != wire::kRootEntry; at = view_.entry(at).parent) {
-    const std::string_view name = view_.name(view_.entry(at));
-    out = out.empty() ? std::string(name) : fmt::format("{}/{}", name, out);
-  }
-  return out;
-}
+std::string NodeFiles::path(uint32_t file) const { return path_of(view_, file); }
 
 // The bytes of a file as they are in the mapped partition; empty if it is not here.
 ByteView NodeFiles::member(uint32_t file) const {
@@ -258,10 +207,8 @@ Status NodeFiles::read_packed(uint32_t file, MutableByteView out) const {
   const CatalogueEntry entry = view_.entry(file);
   const ByteView packed = member(file);
   if (!can_be_read(packed)) return fail(Errc::kIo, "the partition cannot be read");
-  auto codec = take_codec();
-  Status decoded = codec->decode_member({entry.codec, entry.shuffle}, packed, out);
-  give_back(std::move(codec));
-  RETURN_IF_ERROR(decoded);
+  thread_local BlockCodec codec;
+  RETURN_IF_ERROR(codec.decode_member({entry.codec, entry.shuffle}, packed, out));
   if (crc32c(out) == entry.crc32c) return {};
   return fail(Errc::kCorrupt, "the checksum is wrong");
 }
@@ -303,10 +250,9 @@ Status NodeFiles::ask(uint32_t file) const {
 }
 
 Status NodeFiles::ask_service(uint32_t file) const {
-  ASSIGN_OR_RETURN(ServiceClient client, take_client());
+  ASSIGN_OR_RETURN(const ServiceClient client, ServiceClient::connect(node()));
   RETURN_IF_ERROR(client.ask(file, file));
   ASSIGN_OR_RETURN(const ServiceClient::Reply reply, client.next(deadline_));
-  give_back(std::move(client));
   if (reply.os_error == 0) return {};
   return fail_os(reply.os_error, "the service cannot make the file");
 }
@@ -333,42 +279,6 @@ Result<File> NodeFiles::open_origin(uint32_t file, const Error& why) const {
 
 void NodeFiles::count(uint64_t wire::StoreCounters::* counter) const {
   add_to_counter(state_->counters.*counter, 1);
-}
-
-std::unique_ptr<BlockCodec> NodeFiles::take_codec() const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!codecs_.empty()) {
-      auto codec = std::move(codecs_.back());
-      codecs_.pop_back();
-      return codec;
-    }
-  }
-  return std::make_unique<BlockCodec>();
-}
-
-void NodeFiles::give_back(std::unique_ptr<BlockCodec> codec) const {
-  const std::lock_guard lock(mutex_);
-  codecs_.push_back(std::move(codec));
-}
-
-Result<ServiceClient> NodeFiles::take_client() const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (clients_pid_ != ::getpid()) clients_.clear();
-    clients_pid_ = ::getpid();
-    if (!clients_.empty()) {
-      ServiceClient client = std::move(clients_.back());
-      clients_.pop_back();
-      return client;
-    }
-  }
-  return ServiceClient::connect(node());
-}
-
-void NodeFiles::give_back(ServiceClient client) const {
-  const std::lock_guard lock(mutex_);
-  clients_.push_back(std::move(client));
 }
 
 std::shared_ptr<NodeFiles> open_job_files() {

@@ -23,8 +23,6 @@
 #include "base/file.h"
 #include "base/mapped_file.h"
 #include "base/result.h"
-#include "store/codec.h"
-#include "store/service_client.h"
 #include "wire/catalogue_view.h"
 #include "wire/store_state.h"
 
@@ -75,28 +73,22 @@ class NodeFiles {
 
   // A descriptor of the whole file: in the tree, or at the origin.
   Result<File> open_file(uint32_t file) const;
+  // Only in the tree. The service is asked for it if it is not there.
+  Result<File> open_in_tree(uint32_t file) const;
 
  private:
   explicit NodeFiles(NodeFilesOptions options) : options_(std::move(options)) {}
 
   Status map_node();
   const MappedFile* partition(uint32_t number) const;
-  uint32_t follow(std::string_view path) const;
   ByteView member(uint32_t file) const;
   bool check_once(uint32_t file, ByteView bytes) const;
   Status read_packed(uint32_t file, MutableByteView out) const;
   Status read_file(uint32_t file, MutableByteView out) const;
-  Result<File> open_in_tree(uint32_t file) const;
   Status ask(uint32_t file) const;
   Status ask_service(uint32_t file) const;
   Result<File> open_origin(uint32_t file, const Error& why) const;
   void count(uint64_t wire::StoreCounters::* counter) const;
-
-  // What a thread takes for a read, and gives back.
-  std::unique_ptr<BlockCodec> take_codec() const;
-  void give_back(std::unique_ptr<BlockCodec> codec) const;
-  Result<ServiceClient> take_client() const;
-  void give_back(ServiceClient client) const;
 
   const NodeFilesOptions options_;
   std::string root_;
@@ -113,11 +105,8 @@ class NodeFiles {
   mutable std::vector<std::atomic<uint64_t>> checked_;              // a bit for each entry
   mutable std::atomic<bool> has_fallen_back_ = false;
   mutable std::atomic<int64_t> silent_until_ns_ = 0;
-  mutable std::mutex mutex_;  // guards the next four
+  mutable std::mutex mutex_;  // guards the next one
   mutable std::vector<std::unique_ptr<MappedFile>> mapped_;
-  mutable std::vector<std::unique_ptr<BlockCodec>> codecs_;
-  mutable std::vector<ServiceClient> clients_;
-  mutable int clients_pid_ = 0;  // a child of fork must not use the connections of its parent
 };
 
 // The store of this job, if MILLRACE_STORE names one that is there; otherwise null.

@@ -9,18 +9,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/directory.h"
-#include "base/phrases.h"
 #include "base/text.h"
-#include "store/durable_copy.h"
 #include "store/peer_table.h"
-#include "store/service.h"
-#include "store/written_log.h"
+#include "wire/store_order.h"
 
 namespace millrace::store {
 namespace {
@@ -29,6 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kNameDigits = 16;
 constexpr int kNameTries = 8;
+constexpr char kNewStateFile[] = ".state";
 
 bool is_node_name(const std::string& name) {
   return name.size() == kNameDigits &&
@@ -71,17 +71,43 @@ void remove_node(const fs::path& path) {
   fs::remove_all(path, ignored);
 }
 
-bool remove_if_stale(const fs::path& path, const Report& report) {
-  auto opened = File::open(path, kDirectoryFlags);
-  if (!opened.ok() || !lock_directory(*opened, LOCK_NB)) return false;
-  if (!keep_written(path, report)) return false;
-  remove_node(path);
-  return true;
+// What a service and its programs write into the folder of a node, at its top.
+bool is_name_in_node(const std::string& name) {
+  const std::string written[] = {wire::kStoreCatalogueFile,
+                                 wire::kStoreStateFile,
+                                 wire::kStoreSocketFile,
+                                 wire::kStoreTreeDirectory,
+                                 wire::kStoreMakingDirectory,
+                                 wire::kStorePacksDirectory,
+                                 wire::kStorePeersFile,
+                                 wire::kStoreArenaFile,
+                                 wire::kStorePlacesFile,
+                                 kSettingsFile,
+                                 kLogFile,
+                                 kNewStateFile,
+                                 "empty"};
+  const auto is_it = [&](const std::string& own) {
+    return name == own || is_temporary_name(name, own);
+  };
+  return std::ranges::any_of(written, is_it) || name.starts_with(wire::kStoreOrderFile) ||
+         name.starts_with("told-");
 }
 
-bool is_locked(const fs::path& path) {
+// Whether nothing in the folder is somebody else's. The name of the folder could be a coincidence.
+bool is_node(const fs::path& path) {
+  std::error_code error;
+  fs::directory_iterator entries(path, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    if (!is_name_in_node(entries->path().filename().native())) return false;
+  }
+  return !error;
+}
+
+bool remove_if_stale(const fs::path& path) {
   auto opened = File::open(path, kDirectoryFlags);
-  return opened.ok() && !lock_directory(*opened, LOCK_NB);
+  if (!opened.ok() || !lock_directory(*opened, LOCK_NB) || !is_node(path)) return false;
+  remove_node(path);
+  return true;
 }
 
 bool waits_until_readable(int fd, std::chrono::milliseconds patience) {
@@ -104,6 +130,15 @@ fs::path nodes_directory(const fs::path& local) {
   return local / fmt::format("millrace-store-{}", ::geteuid());
 }
 
+fs::path buffer_of(const fs::path& node) {
+  return node.parent_path() / (wire::kStoreBufferPrefix + node.filename().string());
+}
+
+fs::path node_of(const fs::path& buffer) {
+  return buffer.parent_path() /
+         buffer.filename().string().substr(sizeof(wire::kStoreBufferPrefix) - 1);
+}
+
 // The 22nd field. The second is the name of the program in parentheses, which may contain both
 // spaces and parentheses.
 uint64_t process_start_time(pid_t pid) {
@@ -114,46 +149,10 @@ uint64_t process_start_time(pid_t pid) {
   return at == std::string::npos ? 0 : std::strtoull(text->c_str() + at, nullptr, 10);
 }
 
-namespace {
-
-// A service that was killed may have left the beginning of a copy.
-void remove_unfinished_copy(const fs::path& node) {
-  const auto log = read_written_log(node);
-  const auto settings = read_service_settings(node);
-  if (!log.ok() || !settings.ok() || log->token.empty() || log->flushing.empty() ||
-      settings->save.empty())
-    return;
-  const fs::path target = fs::path(settings->save) / log->flushing;
-  std::error_code ignored;
-  fs::remove(temporary_name(target, log->token), ignored);
-}
-
-}  // namespace
-
-bool keep_written(const fs::path& node, const Report& report) {
-  remove_unfinished_copy(node);
-  const auto tell = [&](const std::string& line) {
-    if (report) report(line);
-  };
-  const fs::path folder = node.parent_path() / fmt::format("rescued-{}", node.filename().string());
-  const auto files = rescue_written(node, folder);
-  if (!files.ok()) {
-    tell(fmt::format("{}: files that a job created may not be saved, and stay there: {}",
-                     printable(node.string()), files.error().message()));
-    return false;
-  }
-  if (files->empty()) return true;
-  tell(fmt::format("{} not saved to the shared file system, and moved to {}:",
-                   counted(files->size(), "file was", "files were"), printable(folder.string())));
-  for (const std::string& line : describe_written(*files)) tell("  " + line);
-  return true;
-}
-
-Result<NodeFolder> NodeFolder::create(const fs::path& local, const Report& report,
-                                      const std::string& job) {
+Result<NodeFolder> NodeFolder::create(const fs::path& local, const std::string& job) {
   const fs::path directory = nodes_directory(local);
   RETURN_IF_ERROR(make_private_directory(directory));
-  remove_stale_nodes(local, report);
+  remove_stale_nodes(local);
   if (!job.empty() && !is_node_name(job)) {
     return fail(Errc::kInvalidArgument, "'{}' is not the name of a store: it has {} hex digits",
                 printable(job), kNameDigits);
@@ -163,8 +162,7 @@ Result<NodeFolder> NodeFolder::create(const fs::path& local, const Report& repor
     auto lock = make_locked(path);
     if (!lock) continue;
     NodeFolder made(path, *std::move(lock));
-    for (const char* name :
-         {wire::kStoreTreeDirectory, wire::kStoreMakingDirectory, wire::kStoreFetchedDirectory}) {
+    for (const char* name : {wire::kStoreTreeDirectory, wire::kStoreMakingDirectory}) {
       RETURN_IF_ERROR(make_directories(path / name));
     }
     return made;
@@ -187,7 +185,7 @@ Status NodeFolder::publish(wire::StoreState state) {
   state.version = wire::kStoreStateVersion;
   state.service_pid = static_cast<uint32_t>(::getpid());
   state.service_start_time = process_start_time(::getpid());
-  const fs::path temporary = path_ / ".state";
+  const fs::path temporary = path_ / kNewStateFile;
   ASSIGN_OR_RETURN(File file, File::open(temporary, O_RDWR | O_CREAT | O_EXCL, 0600));
   RETURN_IF_ERROR(file.write_at(0, std::as_bytes(std::span(&state, 1))));
   void* const mapped =
@@ -204,6 +202,11 @@ void add_to_counter(uint64_t& counter, uint64_t amount) {
   std::atomic_ref<uint64_t>(counter).fetch_add(amount, std::memory_order_relaxed);
 }
 
+bool is_running(const fs::path& node) {
+  auto opened = File::open(node, kDirectoryFlags);
+  return opened.ok() && !lock_directory(*opened, LOCK_NB);
+}
+
 Result<NodeStatus> read_node(const fs::path& path) {
   NodeStatus node{.path = path};
   const fs::path name = path / wire::kStoreStateFile;
@@ -213,7 +216,7 @@ Result<NodeStatus> read_node(const fs::path& path) {
       const size_t size_bytes,
       file.read_at(0, std::as_writable_bytes(std::span(&node.state, 1))).within(shown));
   RETURN_IF_ERROR(check_state(node.state, size_bytes).within(shown));
-  node.is_running = is_locked(path);
+  node.is_running = is_running(path);
   return node;
 }
 
@@ -228,7 +231,7 @@ std::vector<NodeStatus> find_nodes(const fs::path& local) {
   return found;
 }
 
-Status end_node(const NodeStatus& node, std::chrono::milliseconds patience, const Report& report) {
+Status end_node(const NodeStatus& node, std::chrono::milliseconds patience) {
   const auto pid = static_cast<pid_t>(node.state.service_pid);
   if (node.is_running) {
     const File process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
@@ -250,19 +253,19 @@ Status end_node(const NodeStatus& node, std::chrono::milliseconds patience, cons
     }
   }
   std::error_code error;
-  if (fs::exists(node.path, error) && !remove_if_stale(node.path, report)) {
+  if (fs::exists(node.path, error) && !remove_if_stale(node.path)) {
     return fail(Errc::kIo, "{}: could not be removed; remove it by hand",
                 printable(node.path.string()));
   }
   return {};
 }
 
-size_t remove_stale_nodes(const fs::path& local, const Report& report) {
+size_t remove_stale_nodes(const fs::path& local) {
   size_t count = 0;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(nodes_directory(local), error)) {
     const bool is_node = is_node_name(entry.path().filename().string());
-    if (is_node && remove_if_stale(entry.path(), report)) ++count;
+    if (is_node && remove_if_stale(entry.path())) ++count;
   }
   return count;
 }

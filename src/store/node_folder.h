@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,18 +25,23 @@ std::filesystem::path nodes_directory(const std::filesystem::path& local);
 
 inline constexpr char kLocalDefault[] = "/dev/shm";
 
+// In the folder of the node: the settings of the service, and where one without a terminal writes
+// its problems.
+inline constexpr char kSettingsFile[] = "service.json";
+inline constexpr char kLogFile[] = "log";
+
+// The buffer of a job on this node. It is beside the folder, because it outlives the service.
+std::filesystem::path buffer_of(const std::filesystem::path& node);
+std::filesystem::path node_of(const std::filesystem::path& buffer);
+
 // The start time of a process as in /proc/PID/stat; 0 if there is none.
 uint64_t process_start_time(pid_t pid);
-
-// Called with lines for the user.
-using Report = std::function<void(const std::string& line)>;
 
 // For the service: a new folder with its subdirectories. Removed by the destructor.
 class NodeFolder {
  public:
   // Also removes the stale folders in the same place. `job` is its name; empty: a random one.
-  static Result<NodeFolder> create(const std::filesystem::path& local, const Report& report,
-                                   const std::string& job = {});
+  static Result<NodeFolder> create(const std::filesystem::path& local, const std::string& job = {});
 
   NodeFolder(NodeFolder&& other) noexcept;
   NodeFolder& operator=(NodeFolder&&) = delete;
@@ -51,7 +55,6 @@ class NodeFolder {
 
   // REQUIRES: publish() has succeeded.
   wire::StoreCounters& counters() const { return state_->counters; }
-  uint64_t& written() const { return state_->written; }
   uint64_t& replaced() const { return state_->replaced; }
   ByteView state_bytes() const { return std::as_bytes(std::span(state_, 1)); }
 
@@ -74,21 +77,19 @@ struct NodeStatus {
   bool is_running = false;
 };
 
+// Whether a service has the folder.
+bool is_running(const std::filesystem::path& node);
+
 // Fails if there is no state, or if it is damaged.
 Result<NodeStatus> read_node(const std::filesystem::path& path);
 
 // The folders of this user's running services, without damaged ones.
 std::vector<NodeStatus> find_nodes(const std::filesystem::path& local);
 
-// Moves files that programs created and that are not durable out of the folder of a node, to
-// LOCAL/millrace-store-UID/rescued-JOB, and says so. Returns false if they could not be moved.
-bool keep_written(const std::filesystem::path& node, const Report& report);
+// Ends the service (SIGTERM, then SIGKILL after `patience`) and removes the folder.
+Status end_node(const NodeStatus& node, std::chrono::milliseconds patience);
 
-// Ends the service (SIGTERM, then SIGKILL after `patience`) and removes the folder, except for what
-// keep_written() keeps.
-Status end_node(const NodeStatus& node, std::chrono::milliseconds patience, const Report& report);
-
-// Removes the folders of services that are dead, in the same way. Returns how many.
-size_t remove_stale_nodes(const std::filesystem::path& local, const Report& report);
+// Removes the folders of services that are dead. Returns how many.
+size_t remove_stale_nodes(const std::filesystem::path& local);
 
 }  // namespace millrace::store

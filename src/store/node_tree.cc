@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "store/file_times.h"
 #include "store/open_below.h"
+#include "store/sparse_writer.h"
 
 namespace millrace::store {
 namespace {
@@ -108,20 +109,22 @@ void NodeTree::make(uint64_t index, BlockCodec& codec, MadeCallback done) {
   }
   const auto entry = static_cast<uint32_t>(index);
   bool is_made = false;
-  if (!begin(entry, done, is_made)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_made = uses_.is_held(entry);
+    if (!in_making_.begin(entry, done)) return;
+  }
   // A client asks for a file that is there if it lost a race, or if someone removed the file.
   const int error = is_made && is_there(entry) ? 0 : make_first(entry, codec, is_made);
   end(entry, error, done);
 }
 
-// Counterpart of begin().
+// Tells whoever waits.
 void NodeTree::end(uint32_t index, int os_error, const MadeCallback& done) {
   std::vector<MadeCallback> waiting;
   {
     const std::lock_guard lock(mutex_);
-    const auto found = in_making_.find(index);
-    waiting = std::move(found->second);
-    in_making_.erase(found);
+    waiting = in_making_.end(index);
     if (os_error == 0) {
       uses_.hold(index);
     } else {
@@ -130,15 +133,6 @@ void NodeTree::end(uint32_t index, int os_error, const MadeCallback& done) {
   }
   if (done) done(os_error);
   for (const MadeCallback& other : waiting) other(os_error);
-}
-
-// Returns whether the caller has to make the file. If not, `done` is taken over.
-bool NodeTree::begin(uint32_t index, MadeCallback& done, bool& is_made) {
-  const std::lock_guard lock(mutex_);
-  is_made = uses_.is_held(index);
-  const auto [found, is_first] = in_making_.try_emplace(index);
-  if (!is_first) found->second.push_back(std::move(done));
-  return is_first;
 }
 
 // If someone removed a file that was made, its bytes are still reserved.
@@ -211,7 +205,7 @@ std::optional<uint32_t> NodeTree::take_next() {
       const bool is_reserved = reserve(bytes);
       if (!is_reserved && wanted->ahead >= ahead_max(uses_.held_count())) return std::nullopt;
       if (!is_reserved && !make_room(bytes, wanted->time, removed)) return std::nullopt;
-      in_making_.try_emplace(entry);
+      in_making_.begin(entry);
     }
     uses_.skip_wanted();
     if (is_needed) return entry;
@@ -288,19 +282,16 @@ Status NodeTree::make_file(uint32_t index, BlockCodec& codec) {
 Status NodeTree::write_file(uint32_t index, const std::string& name, BlockCodec& codec) {
   const CatalogueEntry entry = catalogue_.entry(index);
   Status failed;
-  for (const auto& source : sources_) {
-    if (!source->has(index)) continue;
+  for (const MemberSource& source : sources_) {
+    if (!source.has(index)) continue;
     // A peer that does not answer has been reported, once.
     const bool is_news = !failed.ok() && failed.error().code() != Errc::kTimeout;
     if (is_news && options_.on_problem) options_.on_problem(failed.error());
     constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW;
     ASSIGN_OR_RETURN(File file, open_below(making_, name, kFlags, 0600));
-    uint64_t at = 0;
-    Status status = source->read(index, codec, [&](ByteView block) -> Status {
-      RETURN_IF_ERROR(file.write_at(at, block));
-      at += block.size();
-      return {};
-    });
+    SparseWriter writer(file);
+    Status status = source.read(index, codec, [&](ByteView block) { return writer.add(block); });
+    if (status.ok()) status = writer.finish();
     if (!status.ok()) {
       failed = std::move(status);
       if (failed.error().code() == Errc::kExhausted) break;  // another source would not help

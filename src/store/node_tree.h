@@ -30,6 +30,26 @@ namespace millrace::store {
 // How a request for a file ended: an errno value, 0 for success.
 using MadeCallback = std::function<void(int os_error)>;
 
+// The files that are being made, and who waits for each besides its maker. Guarded by the owner.
+class InMaking {
+ public:
+  // Whether the caller has to make the file. If not, `done` is taken over.
+  bool begin(uint32_t index, MadeCallback& done) {
+    const auto [found, is_first] = waiting_.try_emplace(index);
+    if (!is_first) found->second.push_back(std::move(done));
+    return is_first;
+  }
+  // Returns those who wait.
+  std::vector<MadeCallback> end(uint32_t index) {
+    return std::move(waiting_.extract(index).mapped());
+  }
+  void begin(uint32_t index) { waiting_.try_emplace(index); }
+  bool contains(uint32_t index) const { return waiting_.contains(index); }
+
+ private:
+  std::unordered_map<uint32_t, std::vector<MadeCallback>> waiting_;
+};
+
 struct NodeTreeOptions {
   std::filesystem::path tree;    // existing, empty
   std::filesystem::path making;  // existing, on the same file system
@@ -91,7 +111,6 @@ class NodeTree {
   Status publish(uint32_t index, const std::string& name);
   bool is_there(uint32_t index) const;
   uint64_t footprint(uint32_t index) const;
-  bool begin(uint32_t index, MadeCallback& done, bool& is_made);
   int make_first(uint32_t index, BlockCodec& codec, bool is_reserved);
   int make_reserved(uint32_t index, BlockCodec& codec);
   void end(uint32_t index, int os_error, const MadeCallback& done);
@@ -109,8 +128,8 @@ class NodeTree {
   std::atomic<uint64_t> evicted_count_ = 0;
 
   std::mutex mutex_;
-  ComingUses uses_;                                                    // holds what is made
-  std::unordered_map<uint32_t, std::vector<MadeCallback>> in_making_;  // who waits besides
+  ComingUses uses_;  // holds what is made
+  InMaking in_making_;
 };
 
 }  // namespace millrace::store

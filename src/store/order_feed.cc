@@ -54,7 +54,8 @@ Result<OrderFeed::Shared> OrderFeed::announce(const ServiceClient& client, const
   }
   const fs::path path = order_path(node, number);
   auto shared = create(path);
-  Status asked = shared.ok() ? client.ask_follow(/*id=*/1, number) : Status();
+  Status asked =
+      shared.ok() ? client.ask(/*id=*/1, number, wire::StoreRequestKind::kFollow) : Status();
   const auto reply = shared.ok() && asked.ok() ? client.next(patience) : ServiceClient::Reply();
   ::unlink(path.c_str());  // the service has done so, if it lives
   RETURN_IF_ERROR(asked);

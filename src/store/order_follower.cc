@@ -88,7 +88,11 @@ int OrderFollower::follow(const void* owner, uint64_t number) {
     return EINVAL;
   }
   const std::lock_guard lock(mutex_);
-  if (threads_.empty() && !start_threads().ok()) return EAGAIN;
+  if (threads_.empty()) {  // not before the first order: most stores have none
+    auto started = start_threads("store ahead", thread_count_, [this] { work(); });
+    if (!started.ok()) return EAGAIN;
+    threads_ = *std::move(started);
+  }
   auto followed = std::make_unique<Followed>();
   followed->owner = owner;
   followed->file = *std::move(file);
@@ -97,19 +101,6 @@ int OrderFollower::follow(const void* owner, uint64_t number) {
   has_orders_ = true;
   changed_.notify_all();
   return 0;
-}
-
-// Not before the first order: most stores have none.
-Status OrderFollower::start_threads() {
-  for (size_t i = 0; i < thread_count_; ++i) {
-    auto thread = start_thread(fmt::format("store ahead {}", i), [this] { work(); });
-    if (thread.ok()) {
-      threads_.push_back(*std::move(thread));
-    } else if (threads_.empty()) {
-      return std::move(thread).error();
-    }
-  }
-  return {};
 }
 
 void OrderFollower::forget(const void* owner) {

@@ -38,7 +38,6 @@ class OrderFollower {
  private:
   struct Followed;
 
-  Status start_threads();
   void work();
   void pause(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds duration);
   void copy_all();

@@ -279,7 +279,7 @@ TEST_F(FollowedOrder, ADamagedOrderIsRefused) {
   ASSERT_TRUE(client.ok());
   std::ofstream(order_path((*service)->node(), 7)) << "no order";
   for (const uint64_t number : {6, 7}) {
-    ASSERT_TRUE(client->ask_follow(number, number).ok());
+    ASSERT_TRUE(client->ask(number, number, wire::StoreRequestKind::kFollow).ok());
     const auto reply = client->next(kTestPatience);
     ASSERT_TRUE(reply.ok());
     EXPECT_EQ(reply->os_error, EINVAL);

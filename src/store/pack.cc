@@ -7,6 +7,7 @@
 
 #include "base/crc32c.h"
 #include "base/text.h"
+#include "store/file_times.h"
 #include "store/partition.h"
 #include "store/rebuild.h"
 
@@ -22,8 +23,7 @@ using wire::PartitionKind;
 Status check_tar(const fs::path& path, const CataloguePartition& partition) {
   struct stat status{};
   if (::stat(path.c_str(), &status) != 0) return fail_os(errno, "cannot read its status");
-  const int64_t mtime_ns =
-      int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + int64_t{status.st_mtim.tv_nsec};
+  const int64_t mtime_ns = ns_of(status.st_mtim);
   if (static_cast<uint64_t>(status.st_size) == partition.file_bytes &&
       mtime_ns == partition.mtime_ns) {
     return {};
@@ -125,14 +125,13 @@ Status PackReader::read(uint32_t index, BlockCodec& codec, MutableByteView out) 
   return compare_checksum(index, crc32c(out));
 }
 
-Status PackReader::read_blocks(uint32_t index, BlockCodec& codec,
-                               const std::function<Status(ByteView)>& each) const {
+Status PackReader::read_blocks(uint32_t index, BlockCodec& codec, const EachBlock& each) const {
   ASSIGN_OR_RETURN(const ByteView bytes, packed(index));
   return decode_blocks(index, bytes, codec, each);
 }
 
 Status PackReader::decode_blocks(uint32_t index, ByteView packed, BlockCodec& codec,
-                                 const std::function<Status(ByteView)>& each) const {
+                                 const EachBlock& each) const {
   const CatalogueEntry entry = catalogue_->entry(index);
   uint32_t found = 0;
   Status decoded = codec.decode_blocks({entry.codec, entry.shuffle}, packed, entry.size_bytes,

@@ -31,8 +31,7 @@ class PackReader {
 
   // The same in blocks of at most 1 MiB, for files of any length. If the checksum is wrong, it
   // fails after the last block.
-  Status read_blocks(uint32_t index, BlockCodec& codec,
-                     const std::function<Status(ByteView block)>& each) const;
+  Status read_blocks(uint32_t index, BlockCodec& codec, const EachBlock& each) const;
 
   // The bytes of a file in the mapping, valid as long as the reader; nullopt if it is compressed.
   // Their checksum is not computed.
@@ -56,7 +55,7 @@ class PackReader {
   // The bytes of a file as `packed` has them, in blocks as read_blocks() gives them. `packed` may
   // come from elsewhere.
   Status decode_blocks(uint32_t index, ByteView packed, BlockCodec& codec,
-                       const std::function<Status(ByteView block)>& each) const;
+                       const EachBlock& each) const;
 
   // The file of a partition.
   std::filesystem::path partition_path(uint32_t number) const;

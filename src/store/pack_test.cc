@@ -237,6 +237,28 @@ TEST_F(Packs, AnInterruptedPackContinues) {
   EXPECT_FALSE(fs::exists(top_ / "p/.part-00001.pack.partial"));
 }
 
+TEST_F(Packs, FilesOfOthersAreNotReplaced) {
+  put_file(source_ / "x", "1");
+  put_file(top_ / "victim", "precious");
+  const fs::path partial = top_ / "p/.part-00000.pack.partial";
+  fs::create_directories(top_ / "p");
+  fs::create_symlink(top_ / "victim", partial);
+  EXPECT_FALSE(pack("p").ok());
+  EXPECT_TRUE(fs::is_symlink(partial));
+  fs::remove(partial);
+  fs::create_hard_link(top_ / "victim", partial);
+  EXPECT_THAT(pack("p").error().message(), HasSubstr("millrace did not write it"));
+  EXPECT_EQ(bytes_of_file(top_ / "victim"), "precious");
+  fs::remove(partial);
+  put_file(partial, "mine, and longer than a magic number");
+  EXPECT_THAT(pack("p").error().message(), HasSubstr("millrace did not write it"));
+  EXPECT_TRUE(bytes_of_file(partial).starts_with("mine"));
+  fs::remove(partial);
+  fs::create_symlink(top_ / "nowhere", top_ / "p/part-00000.pack");
+  EXPECT_FALSE(pack("p").ok());
+  EXPECT_TRUE(fs::is_symlink(top_ / "p/part-00000.pack"));
+}
+
 TEST_F(Packs, PartitionsOfOtherFilesAreNotReplaced) {
   put_file(source_ / "x", "1");
   ASSERT_TRUE(pack("p").ok());
@@ -341,6 +363,54 @@ TEST_F(Packs, ExtractRestoresFilesModesTimesAndLinks) {
   EXPECT_GT(compared, 14u);
   EXPECT_FALSE(
       extract_pack(*reader, {.directory = top_ / "out"}, *comm::single()).ok());  // not empty
+}
+
+TEST_F(Packs, ExtractLeavesTheModeOfADirectoryThatWasThere) {
+  put_file(source_ / "x", "1");
+  ::chmod(source_.c_str(), 0777);
+  ASSERT_TRUE(pack("p").ok());
+  const fs::path out = top_ / "private";
+  ASSERT_EQ(::mkdir(out.c_str(), 0700), 0);
+  ASSERT_TRUE(
+      extract_pack(*PackReader::open(top_ / "p"), {.directory = out}, *comm::single()).ok());
+  EXPECT_EQ(fs::status(out).permissions(), fs::perms(0700));
+}
+
+// The files get another owner, who must not lend them his rights.
+TEST_F(Packs, ExtractDropsSetUserAndSetGroupBits) {
+  const auto mode_of = [](const fs::path& path) {
+    struct stat status{};
+    EXPECT_EQ(::lstat(path.c_str(), &status), 0) << path;
+    return status.st_mode & 07777;
+  };
+  put_file(source_ / "program", "#!/bin/sh");
+  put_file(source_ / "group/plain", "plain");
+  fs::create_directories(source_ / "shared");
+  ASSERT_EQ(::chmod((source_ / "program").c_str(), 07755), 0);
+  ASSERT_EQ(::chmod((source_ / "group").c_str(), 02775), 0);
+  ASSERT_EQ(::chmod((source_ / "shared").c_str(), 01777), 0);
+  ASSERT_TRUE(pack("p").ok());
+  const auto reader = PackReader::open(top_ / "p");
+  const auto report = extract_pack(*reader, {.directory = top_ / "out"}, *comm::single());
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(mode_of(top_ / "out/program"), 0755u);
+  EXPECT_EQ(mode_of(top_ / "out/group"), 0775u);
+  EXPECT_EQ(mode_of(top_ / "out/shared"), 01777u);
+  EXPECT_EQ(report->changed_mode_count, 2u);
+}
+
+TEST_F(Packs, ASparseFileIsExtractedSparse) {
+  constexpr uint64_t kBytes = uint64_t{64} << 20;
+  put_file(source_ / "sparse", "begin");
+  fs::resize_file(source_ / "sparse", kBytes);
+  ASSERT_TRUE(pack("p", {.codec = CodecChoice::kAuto}).ok());
+  EXPECT_LT(fs::file_size(top_ / "p/part-00000.pack"), kBytes / 100);
+  const auto reader = PackReader::open(top_ / "p");
+  ASSERT_TRUE(extract_pack(*reader, {.directory = top_ / "out"}, *comm::single()).ok());
+  struct stat status{};
+  ASSERT_EQ(::stat((top_ / "out/sparse").c_str(), &status), 0);
+  EXPECT_EQ(static_cast<uint64_t>(status.st_size), kBytes);
+  EXPECT_LT(static_cast<uint64_t>(status.st_blocks) * 512, kBytes / 100);
 }
 
 TEST_F(Packs, ExtractTakesOnlyWhatTheGlobsChoose) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/cpus.h"
@@ -15,6 +16,7 @@
 #include "base/text.h"
 #include "base/thread_pool.h"
 #include "store/catalogue.h"
+#include "store/file_times.h"
 #include "store/open_below.h"
 #include "store/partition.h"
 #include "store/partition_writer.h"
@@ -37,12 +39,18 @@ class NewPartition {
     NewPartition made;
     made.path_ = path;
     made.partial_ = path.parent_path() / fmt::format(".{}.partial", path.filename().string());
-    ASSIGN_OR_RETURN(made.file_, File::open(made.partial_, O_RDWR | O_CREAT, 0666));
+    ASSIGN_OR_RETURN(made.file_,
+                     File::open(made.partial_, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0666));
     // The file of a killed packer is used again; that of a running one is not.
     if (::flock(made.file_.fd(), LOCK_EX | LOCK_NB) != 0 || !made.has_its_name()) {
       made.partial_.clear();
       return fail(Errc::kAlreadyExists, "{}: another process is writing it; wait for it",
                   printable(path.string()));
+    }
+    if (!made.is_of_a_packer()) {
+      return fail(Errc::kAlreadyExists,
+                  "{}: millrace did not write it; remove it, or choose another directory",
+                  printable(std::exchange(made.partial_, {}).string()));
     }
     if (::ftruncate(made.file_.fd(), 0) != 0) {
       return fail_os(errno, "cannot truncate it").within(printable(made.partial_.string()));
@@ -61,8 +69,8 @@ class NewPartition {
   Status finish() {
     const auto seal = [&]() -> Status {
       RETURN_IF_ERROR(file_.sync());
-      if (::rename(partial_.c_str(), path_.c_str()) != 0) {
-        return fail_os(errno, "cannot rename the complete file to it");
+      if (const int error = rename_to_new(partial_, path_); error != 0) {
+        return fail_os(error, "cannot rename the complete file to it");
       }
       partial_.clear();
       return file_.close();
@@ -77,8 +85,19 @@ class NewPartition {
   bool has_its_name() const {
     struct stat opened{};
     struct stat named{};
-    return ::fstat(file_.fd(), &opened) == 0 && ::stat(partial_.c_str(), &named) == 0 &&
+    return ::fstat(file_.fd(), &opened) == 0 && ::lstat(partial_.c_str(), &named) == 0 &&
            opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+  }
+
+  // A packer begins with the header, and its file has one name.
+  bool is_of_a_packer() const {
+    struct stat status{};
+    if (::fstat(file_.fd(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1)
+      return false;
+    uint64_t magic = 0;
+    return status.st_size == 0 ||
+           (file_.read_exactly_at(0, std::as_writable_bytes(std::span(&magic, 1))).ok() &&
+            magic == wire::kPackMagic);
   }
 
   fs::path path_;
@@ -135,8 +154,7 @@ class Packing {
       member.entry.kind = EntryKind::kFile;
       member.entry.size_bytes = static_cast<uint64_t>(status.st_size);
       member.entry.mode = status.st_mode & 07777;
-      member.entry.mtime_ns =
-          int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + int64_t{status.st_mtim.tv_nsec};
+      member.entry.mtime_ns = ns_of(status.st_mtim);
       members.push_back(std::move(member));
     }
     return tree_of(std::move(members));

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -9,6 +10,7 @@
 
 #include "base/crc32c.h"
 #include "base/text.h"
+#include "store/file_times.h"
 #include "store/open_below.h"
 #include "wire/pack_file.h"
 
@@ -33,6 +35,13 @@ constexpr uint64_t kSampleBytes = uint64_t{256} << 10;  // of a long file, to ch
 
 uint64_t aligned(uint64_t offset) {
   return (offset + kPackAlignment - 1) / kPackAlignment * kPackAlignment;
+}
+
+// Reading a hole would fill the page cache with zeros. REQUIRES: the file has all these bytes.
+bool is_hole(const File& file, uint64_t offset_bytes, uint64_t size_bytes) {
+  const off_t data = ::lseek(file.fd(), static_cast<off_t>(offset_bytes), SEEK_DATA);
+  if (data < 0) return errno == ENXIO;  // nothing but a hole up to the end
+  return static_cast<uint64_t>(data) >= offset_bytes + size_bytes;
 }
 
 Error changed_error() {
@@ -209,11 +218,10 @@ Result<File> PartitionWriter::open_source(uint32_t index) const {
   const CatalogueEntry& entry = work_.tree.entries[index];
   const std::string path = work_.tree.path(index);
   const auto open = [&]() -> Result<File> {
-    ASSIGN_OR_RETURN(File file, open_below(work_.source, path, O_RDONLY | O_NOFOLLOW));
+    ASSIGN_OR_RETURN(File file, open_below(work_.source, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK));
     struct stat status{};
     if (::fstat(file.fd(), &status) != 0) return fail_os(errno, "cannot read its status");
-    const int64_t mtime_ns =
-        int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + int64_t{status.st_mtim.tv_nsec};
+    const int64_t mtime_ns = ns_of(status.st_mtim);
     if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) != entry.size_bytes ||
         mtime_ns != entry.mtime_ns) {
       return changed_error();
@@ -277,10 +285,15 @@ Status PartitionWriter::read_piece(const Unit& unit, Room& room) {
   RETURN_IF_ERROR(Status(long_file.chosen).within(printable(work_.tree.path(index))));
   const bool is_raw = long_file.encoding.codec == wire::PackCodec::kRaw;
   std::vector<std::byte>& into = is_raw ? room.out : room.source;
-  into.resize(static_cast<size_t>(unit.size_bytes));
-  ASSIGN_OR_RETURN(const size_t length,
-                   file.read_at(unit.offset_bytes, into).within(printable(work_.tree.path(index))));
-  if (length != into.size()) return changed_error().within(printable(work_.tree.path(index)));
+  if (is_hole(file, unit.offset_bytes, unit.size_bytes)) {
+    into.assign(static_cast<size_t>(unit.size_bytes), std::byte{0});
+  } else {
+    into.resize(static_cast<size_t>(unit.size_bytes));
+    ASSIGN_OR_RETURN(
+        const size_t length,
+        file.read_at(unit.offset_bytes, into).within(printable(work_.tree.path(index))));
+    if (length != into.size()) return changed_error().within(printable(work_.tree.path(index)));
+  }
   room.table.clear();
   if (!is_raw) {
     room.out.clear();

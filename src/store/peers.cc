@@ -1,6 +1,8 @@
 #include "store/peers.h"
 
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -22,7 +24,24 @@ constexpr size_t kAnswerThreadsMin = 16;
 constexpr size_t kAnswerThreadsMax = 64;
 constexpr uint64_t kWindow = 4;       // questions of ask_all() in flight
 constexpr size_t kIdleChannels = 64;  // of all peers together, roughly
-constexpr std::chrono::seconds kStrangerPatience{10};
+constexpr std::chrono::seconds kStrangerPatience{2};
+constexpr size_t kStrangersMax = 1024;
+constexpr int kGreetingsMax = 5;  // tries, if the other end drops us before it knows who we are
+
+// Strangers get a quarter of the descriptors at most: the rest is for peers, clients and files.
+size_t strangers_max() {
+  constexpr size_t kFew = 4;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kFew;
+  return std::clamp<size_t>(limit.rlim_cur / 4, kFew, kStrangersMax);
+}
+
+uint32_t address_of(int fd) {
+  sockaddr_in address{};
+  socklen_t size = sizeof(address);
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  return address.sin_addr.s_addr;
+}
 
 Error error_in(const PeerMessage& message) {
   const int code = std::clamp(message.header.error - 1, 0, static_cast<int>(Errc::kCancelled));
@@ -46,8 +65,11 @@ struct Peers::Asker {
   // know that epoll_ctl(2) hands it on.
   std::mutex mutex;
   ChannelPointer channel;
-  bool is_greeted = false;
+  uint32_t address = 0;
   std::chrono::nanoseconds since = monotonic_now();
+  // Guarded by askers_mutex_:
+  bool is_greeted = false;
+  bool is_dismissed = false;  // was shut down; a thread will see that, and drop it
 };
 
 std::chrono::milliseconds peer_deadline() {
@@ -57,7 +79,7 @@ std::chrono::milliseconds peer_deadline() {
   return std::chrono::milliseconds(given > 0 ? given : kDefaultMs);
 }
 
-Peers::Peers(PeersOptions options) : options_(std::move(options)) {
+Peers::Peers(PeersOptions options) : options_(std::move(options)), strangers_max_(strangers_max()) {
   for (uint32_t i = 0; i < size(); ++i) peers_.push_back(std::make_unique<Peer>());
   serve(PeerKind::kPing, [](Rank, ByteView) { return PeerAnswer(); });
 }
@@ -80,6 +102,24 @@ bool Peers::is_lost(Rank rank) const {
   Peer& peer = *peers_[index_of(rank)];
   const std::lock_guard lock(peer.mutex);
   return peer.is_lost;
+}
+
+bool Peers::has_ended(Rank rank) const {
+  const PeerPlace& place = options_.table.places[index_of(rank)];
+  const comm::Deadline deadline = monotonic_now() + options_.deadline;
+  bool is_refused = false;
+  for (const std::string& address : place.addresses) {
+    const auto begun = comm::begin_connect(address, place.port);
+    if (!begun.ok()) continue;
+    pollfd waiting{.fd = begun->fd(), .events = POLLOUT, .revents = 0};
+    if (::poll(&waiting, 1, comm::poll_timeout_ms_until(deadline)) != 1) continue;
+    int error = 0;
+    socklen_t size = sizeof(error);
+    ::getsockopt(begun->fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error == 0) return false;
+    is_refused = is_refused || error == ECONNREFUSED;
+  }
+  return is_refused;
 }
 
 PeerChannel::Options Peers::channel_options() const {
@@ -117,8 +157,17 @@ Result<Peers::ChannelPointer> Peers::channel_to(Rank whom, bool& is_fresh) {
   return connect(whom);
 }
 
-// All addresses at once: one that drops packets must not delay the others.
+// A peer that strangers besiege may take us for one of them, and close the connection.
 Result<Peers::ChannelPointer> Peers::connect(Rank whom) {
+  for (int tries = 1;; ++tries) {
+    bool was_dropped = false;
+    auto channel = connect_once(whom, was_dropped);
+    if (channel.ok() || !was_dropped || tries == kGreetingsMax) return channel;
+  }
+}
+
+// All addresses at once: one that drops packets must not delay the others.
+Result<Peers::ChannelPointer> Peers::connect_once(Rank whom, bool& was_dropped) {
   Peer& peer = *peers_[index_of(whom)];
   const PeerPlace& place = options_.table.places[index_of(whom)];
   std::vector<std::string> addresses = place.addresses;
@@ -150,6 +199,7 @@ Result<Peers::ChannelPointer> Peers::connect(Rank whom) {
                          : Result<ChannelPointer>(connected.error());
       if (!greeted.ok()) {
         failed = greeted.error();
+        was_dropped |= connected.ok() && failed.code() == Errc::kIo;
         continue;
       }
       const std::lock_guard lock(peer.mutex);
@@ -299,22 +349,11 @@ void Peers::serve(PeerKind kind, PeerHandler handler) { handlers_[kind] = std::m
 
 Status Peers::start() {
   RETURN_IF_ERROR(sockets_.open(options_.listener.socket.fd()));
-  return start_threads();
-}
-
-Status Peers::start_threads() {
   const size_t count =
       options_.thread_count != 0
           ? options_.thread_count
           : std::clamp(2 * usable_cpu_count(), kAnswerThreadsMin, kAnswerThreadsMax);
-  for (size_t i = 0; i < count; ++i) {
-    auto thread = start_thread(fmt::format("peers {}", i), [this] { work(); });
-    if (thread.ok()) {
-      threads_.push_back(*std::move(thread));
-    } else if (threads_.empty()) {
-      return std::move(thread).error();
-    }
-  }
+  ASSIGN_OR_RETURN(threads_, start_threads("peers", count, [this] { work(); }));
   return {};
 }
 
@@ -342,19 +381,55 @@ void Peers::accept_askers() {
     if (!channel.ok()) continue;
     auto asker = std::make_unique<Asker>();
     asker->channel = *std::move(channel);
+    asker->address = address_of(asker->channel->fd());
     Asker& added = *asker;
+    bool is_crowded = false;
     {
       const std::lock_guard lock(askers_mutex_);
-      // Strangers that say nothing: their thread will see the end, and drop them.
-      for (const auto& [key, other] : askers_) {
-        if (!other->is_greeted && monotonic_now() - other->since > kStrangerPatience) {
-          ::shutdown(other->channel->fd(), SHUT_RDWR);
-        }
-      }
       askers_.emplace(&added, std::move(asker));
+      is_crowded = !dismiss_strangers();
     }
     if (!sockets_.add(added.channel->fd(), &added)) drop(added);
+    if (is_crowded) {  // until the other threads have dropped them
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
   }
+}
+
+// Ends connections that have not proved that they belong to the job: those that take long, and, if
+// there are too many, the oldest one of the address that has most. So a stranger who connects
+// again and again drives out himself. Returns whether more may come. REQUIRES: askers_mutex_.
+bool Peers::dismiss_strangers() {
+  const auto dismiss = [](Asker& asker) {
+    asker.is_dismissed = true;
+    ::shutdown(asker.channel->fd(), SHUT_RDWR);
+  };
+  const auto longest = monotonic_now() - kStrangerPatience;
+  std::unordered_map<uint32_t, std::pair<size_t, Asker*>> by_address;  // how many, the oldest one
+  size_t waiting = 0;
+  size_t dismissed = 0;
+  for (const auto& [key, asker] : askers_) {
+    if (asker->is_greeted) continue;
+    if (!asker->is_dismissed && asker->since < longest) dismiss(*asker);
+    if (asker->is_dismissed) {
+      ++dismissed;
+      continue;
+    }
+    ++waiting;
+    auto& [count, oldest] = by_address[asker->address];
+    ++count;
+    if (oldest == nullptr || asker->since < oldest->since) oldest = asker.get();
+  }
+  const size_t most = strangers_max_ / 2;  // the other half have been dismissed
+  if (waiting > most) {
+    const auto crowd = std::max_element(
+        by_address.begin(), by_address.end(),
+        [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+    dismiss(*crowd->second.second);
+    ++dismissed;
+  }
+  return dismissed < most;
 }
 
 void Peers::hear(Asker& asker, PeerMessage& message) {

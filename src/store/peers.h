@@ -73,6 +73,10 @@ class Peers {
   std::string name_of(Rank rank) const;  // "node2 (rank 1)"
   bool is_lost(Rank rank) const;
 
+  // Whether nobody listens at its port any more. False if its host is silent: then a cable may be
+  // cut.
+  bool has_ended(Rank rank) const;
+
   // Answers questions of this kind; an error becomes the answer. Call it before start().
   void serve(wire::PeerKind kind, PeerHandler handler);
   Status start();
@@ -102,17 +106,19 @@ class Peers {
   Status check_reachable(Rank whom) const;
   Result<ChannelPointer> channel_to(Rank whom, bool& is_fresh);
   Result<ChannelPointer> connect(Rank whom);
+  Result<ChannelPointer> connect_once(Rank whom, bool& was_dropped);
   void keep(Rank whom, ChannelPointer channel);
   void note_lost(Rank whom, const Error& error);
   void note_answer(Rank whom);
-  Status start_threads();
   void work();
   void accept_askers();
+  bool dismiss_strangers();
   void hear(Asker& asker, PeerMessage& message);
   bool answer(Asker& asker, PeerMessage& message);
   void drop(Asker& asker);
 
   PeersOptions options_;
+  const size_t strangers_max_;  // connections that have not proved that they belong to the job
   std::vector<std::unique_ptr<Peer>> peers_;
   std::map<wire::PeerKind, PeerHandler> handlers_;
   ReadySockets sockets_;

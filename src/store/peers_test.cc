@@ -1,7 +1,14 @@
 #include "store/peers.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <thread>
 
@@ -29,6 +36,15 @@ class StorePeers : public StoreCase {
   PeersOptions options(uint32_t rank) {
     PeersOptions options = places_.options(rank);
     options.thread_count = 4;
+    options.log = logger();
+    return options;
+  }
+
+  // Asks as rank 0, and answers nobody.
+  PeersOptions options_of_asker() {
+    PeersOptions options;
+    options.table = places_.table;
+    options.deadline = std::chrono::seconds(30);
     options.log = logger();
     return options;
   }
@@ -182,6 +198,54 @@ TEST_F(StorePeers, NoiseAndSilentStrangersDoNotStopAnyone) {
     strangers.push_back(*std::move(socket));
   }
   EXPECT_TRUE(peers_[0]->ask(Rank{1}, kEcho, bytes_of("hello")).ok());
+}
+
+// A process that connects from another address, says nothing, and keeps its connections to its end.
+// It tells after each 500.
+pid_t fork_stranger(uint16_t port, int count, int told) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  own.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+  sockaddr_in other = own;
+  other.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  other.sin_port = htons(port);
+  for (int i = 1; i <= count; ++i) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    ::bind(fd, reinterpret_cast<const sockaddr*>(&own), sizeof(own));
+    static_cast<void>(::connect(fd, reinterpret_cast<const sockaddr*>(&other), sizeof(other)));
+    if (i % 500 == 0 && ::write(told, "x", 1) != 1) break;
+  }
+  ::pause();
+  _exit(0);
+}
+
+TEST_F(StorePeers, AStrangerWithThousandsOfConnectionsDoesNotTakeTheDescriptors) {
+  places_.make(2);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t stranger = fork_stranger(places_.table.places[1].port, 5000, ends[1]);
+  ASSERT_GT(stranger, 0);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 160;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  add(0);
+  add(1);
+  char told = 0;
+  for (int i = 0; i < 10 && ::read(ends[0], &told, 1) == 1; ++i) {
+    Peers asker(options_of_asker());  // has no connections yet
+    const auto answer = asker.ask(Rank{1}, kEcho, bytes_of("hello"));
+    EXPECT_TRUE(answer.ok()) << answer.error().message();
+    EXPECT_TRUE(File::open("/dev/null", O_RDONLY).ok());
+  }
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ::kill(stranger, SIGKILL);
+  ::waitpid(stranger, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 TEST(PeerTable, IsReadAsItWasWritten) {

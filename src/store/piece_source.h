@@ -12,7 +12,7 @@
 
 #include "base/base.h"
 #include "base/result.h"
-#include "store/node_folder.h"
+#include "store/node_files.h"
 #include "store/pack.h"
 
 namespace millrace::store {
@@ -41,8 +41,8 @@ std::unique_ptr<PieceSource> make_pack_pieces(const PackReader& reader);
 
 // From the tree of a node, whose service is asked for files that are not there yet. The catalogue
 // must live longer.
-Result<std::unique_ptr<PieceSource>> make_node_pieces(const Catalogue& catalogue,
-                                                      const NodeStatus& node);
+std::unique_ptr<PieceSource> make_node_pieces(const Catalogue& catalogue,
+                                              std::shared_ptr<const NodeFiles> files);
 
 // What `first` does not have is read from the directory that was packed, with one line in the log,
 // unless it only had no room.

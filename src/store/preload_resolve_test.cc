@@ -9,7 +9,6 @@
 #include "store/catalogue.h"
 #include "store/preload/resolve.h"
 #include "store/tree.h"
-#include "wire/store_name.h"
 
 namespace millrace::store {
 namespace {
@@ -97,9 +96,9 @@ TEST_F(ResolveTest, ErrorsAreThoseOfTheKernel) {
 }
 
 TEST_F(ResolveTest, OnlyTheLastComponentMayBeCreated) {
-  EXPECT_TRUE(walk("a/new").only_last_missing);
-  EXPECT_TRUE(walk("a/new/").only_last_missing);
-  EXPECT_FALSE(walk("a/new/file").only_last_missing);
+  EXPECT_TRUE(walk("a/new").is_new);
+  EXPECT_TRUE(walk("a/new/").is_new);
+  EXPECT_FALSE(walk("a/new/file").is_new);
 }
 
 // What programs have created, by name: a target if it is a link, or "" otherwise.
@@ -117,39 +116,18 @@ const std::map<std::string, std::string, std::less<>>& created() {
 }
 
 long read_created_link(std::string_view path, char* out, size_t room) {
+  const bool asks_for_directory = path.ends_with("/.");
+  if (asks_for_directory) path.remove_suffix(2);
   const auto found = created().find(path);
   if (found == created().end()) return -ENOENT;
+  if (asks_for_directory && path.ends_with("file")) return -ENOTDIR;
   if (found->second.empty()) return -EINVAL;
   return static_cast<long>(found->second.copy(out, room));
 }
 
-TEST_F(ResolveTest, WhatProgramsCreatedIsInTheTreeOfTheNode) {
-  const Catalogued tree = {view_, "/data/set", {"/node/tree", read_created_link}};
-  const auto place = [&](std::string_view path, Last last = Last::kFollow) {
-    const Place found = walk_path(tree, wire::kRootEntry, path, last, *walk_);
-    if (found.where == Where::kInside) return std::string("packed");
-    const std::string error = found.where == Where::kFailed ? strerrorname_np(found.error) : "";
-    return found.path == nullptr ? error : error + found.path;
-  };
-  EXPECT_EQ(place("new/file"), "/node/tree/new/file");
-  EXPECT_EQ(place("new/sub/"), "/node/tree/new/sub/");
-  EXPECT_EQ(place("new/../a/b/file"), "packed");
-  EXPECT_EQ(place("new/sub/../file"), "/node/tree/new/file");
-  EXPECT_EQ(place("latest"), "/node/tree/new/file");
-  EXPECT_EQ(place("latest", Last::kKeepLink), "/node/tree/latest");
-  EXPECT_EQ(place("a/to_file"), "packed");
-  EXPECT_EQ(place("absolute/file"), "/node/tree/new/file");
-  EXPECT_EQ(place("dangling"), "ENOENT/node/tree/new/no");
-  EXPECT_EQ(place("circle"), "ELOOP");
-  EXPECT_EQ(place("a/other"), "ENOENT/node/tree/a/other");
-  EXPECT_EQ(place("a/other/x"), "ENOENT");
-  EXPECT_EQ(walk_path(tree, wire::kRootEntry, "a/b/x", Last::kFollow, *walk_).entry,
-            view_.find("a/b"));
-}
-
-TEST_F(ResolveTest, LinksDoNotLeaveTheRootByDots) { EXPECT_EQ(resolve("escape"), "ENOENT"); }
-
-TEST_F(ResolveTest, AbsoluteTargetsAndTheProgramsOwnDotsLeaveTheRoot) {
+TEST_F(ResolveTest, AbsoluteTargetsAndDotsLeaveTheRootAndMayLeadBack) {
+  EXPECT_EQ(resolve("../set/a/b/file"), resolve("a/b/file"));
+  EXPECT_EQ(resolve("escape"), "-> /data/../etc/passwd");
   EXPECT_EQ(resolve("out"), "-> /elsewhere/x");
   EXPECT_EQ(resolve("out/y"), "-> /elsewhere/x/y");
   EXPECT_EQ(resolve(".."), "-> /data/");
@@ -173,63 +151,37 @@ TEST_F(ResolveTest, OnlyWholeComponentsAreBelowTheRoot) {
   EXPECT_EQ(below_root("/data/set", "/data").data(), nullptr);
 }
 
-// A file of another node, whose bytes come with the first call of fetch.
-TEST_F(ResolveTest, AFileOfAnotherNodeIsFetchedUnlessOnlyItsAttributesAreWanted) {
-  static int fetch_count;
-  static int fetch_error;
-  fetch_count = 0;
-  fetch_error = 0;
-  const WrittenNames written{
-      .tree = "/node/tree",
-      .read_link = [](std::string_view relative, char* out, size_t room) -> long {
-        if (relative != "new") return -ENOENT;
-        const std::string target = fetch_count > 0 && fetch_error == 0
-                                       ? "/./node/fetched/7"
-                                       : "/dev/null/millrace-store/1/7/10/644/5";
-        EXPECT_LT(target.size(), room);
-        return static_cast<long>(target.copy(out, room));
-      },
-      .fetch =
-          [](std::string_view relative, std::string_view target) {
-            EXPECT_EQ(relative, "new");
-            EXPECT_EQ(target, "/dev/null/millrace-store/1/7/10/644/5");
-            ++fetch_count;
-            return fetch_error;
-          }};
-  const auto find = [&](Last last) {
-    return walk_path({view_, "/data/set", written}, wire::kRootEntry, "new", last, *walk_);
+TEST_F(ResolveTest, WhatProgramsCreatedIsInTheUpperDirectory) {
+  const Catalogued tree = {view_, "/data/set", {"/upper", read_created_link}};
+  const auto place = [&](std::string_view path, Last last = Last::kFollow) {
+    const Place found = walk_path(tree, wire::kRootEntry, path, last, *walk_);
+    if (found.where == Where::kInside) return std::string("packed");
+    const std::string error = found.where == Where::kFailed ? strerrorname_np(found.error) : "";
+    return found.path == nullptr ? error : error + found.path;
   };
-  for (const Last last : {Last::kLook, Last::kKeepLink}) {
-    const Place place = find(last);
-    EXPECT_TRUE(place.is_written);
-    EXPECT_STREQ(place.path, "/node/tree/new");
-  }
-  EXPECT_EQ(fetch_count, 0);
-  EXPECT_STREQ(find(Last::kFollow).path, "/./node/fetched/7");
-  EXPECT_STREQ(find(Last::kLook).path, "/node/tree/new");
-  EXPECT_EQ(fetch_count, 1);
-  fetch_error = EIO;
-  EXPECT_EQ(find(Last::kFollow).error, EIO);
-  fetch_error = ESTALE;  // and it stays so
-  EXPECT_EQ(find(Last::kFollow).error, EIO);
+  EXPECT_EQ(place("new/file"), "/upper/new/file");
+  EXPECT_EQ(place("new/sub/"), "/upper/new/sub/");
+  EXPECT_EQ(place("new/../a/b/file"), "packed");
+  EXPECT_EQ(place("new/sub/../file"), "/upper/new/file");
+  EXPECT_EQ(place("latest"), "/upper/new/file");
+  EXPECT_EQ(place("latest", Last::kKeepLink), "/upper/latest");
+  EXPECT_EQ(place("a/to_file"), "packed");
+  EXPECT_EQ(place("absolute/file"), "/upper/new/file");
+  EXPECT_EQ(place("dangling"), "ENOENT/upper/new/no");
+  EXPECT_EQ(place("circle"), "ELOOP");
+  EXPECT_EQ(place("a/other"), "ENOENT/upper/a/other");
+  EXPECT_EQ(place("a/other/x"), "ENOENT");
+  EXPECT_EQ(place("latest/.."), "ENOTDIR");
+  EXPECT_EQ(place("new/sub/../../../away"), "/data/away");
+  EXPECT_EQ(walk_path(tree, wire::kRootEntry, "a/b/x", Last::kFollow, *walk_).entry,
+            view_.find("a/b"));
 }
 
-TEST(RemoteTarget, IsReadBackAndEverythingElseIsRefused) {
-  wire::RemoteName name;
-  ASSERT_TRUE(wire::parse_remote_target("/dev/null/millrace-store/3/18/5/640/-7", name));
-  EXPECT_EQ(name.rank, 3u);
-  EXPECT_EQ(name.id, 18u);
-  EXPECT_EQ(name.size_bytes, 5u);
-  EXPECT_EQ(name.mode, 0640u);
-  EXPECT_EQ(name.mtime_ns, -7);
-  for (const char* wrong :
-       {"", "/dev/null", "/dev/null/millrace-store/", "1/2/3/4/5",
-        "/dev/null/millrace-store/1/2/3/644", "/dev/null/millrace-store/1/2/3/8/5",
-        "/dev/null/millrace-store/1/2/3/4/5/", "/dev/null/millrace-store//2/3/4/5",
-        "/dev/null/millrace-store/1/2/99999999999999999999/4/5",
-        "/dev/null/millrace-store/1/2/3/4/--5"}) {
-    EXPECT_FALSE(wire::parse_remote_target(wrong, name)) << wrong;
-  }
+TEST_F(ResolveTest, WithoutAnUpperDirectoryANewNameHasNoPlace) {
+  const Place place =
+      walk_path({view_, "/data/set"}, wire::kRootEntry, "new", Last::kFollow, *walk_);
+  EXPECT_TRUE(place.is_new);
+  EXPECT_EQ(place.path, nullptr);
 }
 
 }  // namespace

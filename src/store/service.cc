@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +23,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/units.h"
-#include "wire/store_message.h"
+#include "store/service_client.h"
 
 namespace millrace::store {
 namespace {
@@ -39,16 +38,8 @@ constexpr size_t kThreadsMinOnSeveralNodes = 16;  // each may wait for a peer
 constexpr size_t kThreadsMax = 64;
 constexpr size_t kThreadsAhead = 4;  // fetch before a loader asks
 constexpr uint64_t kLinesMax = 100;  // a damaged partition must not fill the log
-constexpr char kSettingsFile[] = "service.json";
 constexpr int kBacklog = 1024;
-constexpr int kEndTries = 3;
-constexpr std::chrono::milliseconds kEndPause{500};
 constexpr std::chrono::milliseconds kPauseWithoutDescriptors{10};
-
-bool are_durable(const std::vector<WrittenFile>& files) {
-  return std::all_of(files.begin(), files.end(),
-                     [](const WrittenFile& file) { return file.state == WrittenState::kDurable; });
-}
 
 Status set_path(char (&out)[wire::kStorePathBytes], const fs::path& path) {
   const std::string& text = path.native();
@@ -93,14 +84,8 @@ int receive(int fd, StoreRequest& request) {
   const bool is_known = size == sizeof(request) && request.magic == wire::kStoreMessageMagic &&
                         request.version == wire::kStoreMessageVersion &&
                         (request.kind == wire::StoreRequestKind::kMaterialise ||
-                         request.kind == wire::StoreRequestKind::kWatch ||
-                         request.kind == wire::StoreRequestKind::kFlush ||
                          request.kind == wire::StoreRequestKind::kPlace ||
-                         request.kind == wire::StoreRequestKind::kFollow ||
-                         request.kind == wire::StoreRequestKind::kFetch ||
-                         request.kind == wire::StoreRequestKind::kShare ||
-                         request.kind == wire::StoreRequestKind::kTake ||
-                         request.kind == wire::StoreRequestKind::kReplace);
+                         request.kind == wire::StoreRequestKind::kFollow);
   return is_known ? 1 : -1;
 }
 
@@ -125,7 +110,7 @@ Result<std::unique_ptr<Service>> Service::start(ServiceOptions options,
   options.packs = fs::absolute(options.packs, error);
   if (error) return fail_os(error.value(), "cannot find the current directory");
   ASSIGN_OR_RETURN(PackReader reader, PackReader::open(options.packs));
-  ASSIGN_OR_RETURN(NodeFolder folder, NodeFolder::create(options.local, options.log, options.job));
+  ASSIGN_OR_RETURN(NodeFolder folder, NodeFolder::create(options.local, options.job));
   if (options.capacity_bytes == 0) options.capacity_bytes = default_capacity(folder.path());
   std::unique_ptr<Service> service(
       new Service(std::move(options), std::move(reader), std::move(folder)));
@@ -155,56 +140,16 @@ Status Service::prepare(std::optional<PeersOptions> peers) {
                                .on_made = note_made,
                                .on_gone = note_gone,
                                .on_problem = [this](const Error& e) { report(e.message()); }}));
-  RETURN_IF_ERROR(start_written());
   if (options_.is_fast) RETURN_IF_ERROR(make_arena());
   follower_ = std::make_unique<OrderFollower>(*tree_, node(), kThreadsAhead);
   RETURN_IF_ERROR(publish_settings());
+  RETURN_IF_ERROR(open_buffer());
   RETURN_IF_ERROR(listen());
   // The state is last: clients that find it find everything else, too.
   RETURN_IF_ERROR(publish_state());
   if (held_ != nullptr) RETURN_IF_ERROR(held_->start());
   if (peers_ != nullptr) RETURN_IF_ERROR(peers_->start());
   return start_threads();
-}
-
-Status Service::start_written() {
-  WrittenOptions options{.node = node(),
-                         .save = options_.save,
-                         .log = [this](const std::string& line) { report(line); }};
-  if (peers_ != nullptr) {
-    options.tell = [this](const NameNews& news) { return tell_peers(news); };
-    remote_ = std::make_unique<RemoteNames>(
-        catalogue(), *peers_,
-        RemoteNamesOptions{
-            .node = node(),
-            .save = options_.save,
-            .watch = [this](uint32_t entry) { written_->watch(entry); },
-            .tell_again =
-                [this](const std::string& path, const FileVersion& theirs) {
-                  written_->announcer()->add_again(path, theirs);
-                },
-            .watch_made = [this](const std::string& directory) { written_->watch_made(directory); },
-            .replace =
-                [this](const std::string& path) { written_->announcer()->add_replaced(path); },
-            .take = [this](const std::string& path,
-                           const ToldName& file) { written_->announcer()->add_taken(path, file); },
-            .expect_removal =
-                [this](const std::string& path) {
-                  written_->announcer()->add_expected_removal(path);
-                },
-            .expect_move =
-                [this](const std::string& from, const std::string& to) {
-                  written_->announcer()->add_expected_move(from, to);
-                },
-            .log_link = [this](const std::string& path,
-                               const FileVersion& version) { written_->log_link(path, version); },
-            .reserve = [this](uint64_t bytes) { return tree_->reserve(bytes); },
-            .release = [this](uint64_t bytes) { tree_->release(bytes); },
-            .log = [this](const std::string& line) { report(line); }});
-    options.others = remote_.get();
-  }
-  ASSIGN_OR_RETURN(written_, Written::start(catalogue(), std::move(options)));
-  return {};
 }
 
 // The catalogue has been checked when it was opened. The copy is on local storage, and does not
@@ -224,12 +169,68 @@ Status Service::choose_directories() {
   } else if (!options_.origin.empty()) {
     ASSIGN_OR_RETURN(options_.origin, normal_path(options_.origin));
   }
+  return choose_upper();
+}
+
+// Clients recognise it by the kernel's name.
+Status Service::choose_upper() {
   if (options_.save.empty()) {
     options_.save = options_.origin;
+    if (options_.save.empty()) return {};
   } else {
     ASSIGN_OR_RETURN(options_.save, normal_path(options_.save));
     RETURN_IF_ERROR(make_directories(options_.save));
   }
+  std::error_code error;
+  options_.save = fs::canonical(options_.save, error);
+  if (error)
+    return fail_os(error.value(), "cannot use it for created files")
+        .within(printable(options_.save.string()));
+  const auto [end, at] = std::mismatch(options_.root.begin(), options_.root.end(),
+                                       options_.save.begin(), options_.save.end());
+  if (end != options_.root.end() || at == options_.save.end()) return {};
+  return fail(Errc::kInvalidArgument,
+              "{} is below {}, where programs see the store; choose another --save",
+              printable(options_.save.string()), printable(options_.root.string()));
+}
+
+// A service that was killed may have left one under the same name.
+Status Service::open_buffer() {
+  for (const BufferContents& left : find_left_buffers(node().parent_path())) {
+    if (is_running(node_of(left.directory))) continue;  // of a service that is starting, or ours
+    if (left.files.empty() && !left.has_queued) {
+      static_cast<void>(flush_buffer(left.directory));  // removes it
+      continue;
+    }
+    report(fmt::format("{} of an earlier job {} not in {}; save: millrace store flush --left {}",
+                       counted(left.files.size(), "file", "files"),
+                       left.files.size() == 1 ? "is" : "are", printable(left.owner.upper),
+                       printable(left.directory.string())));
+  }
+  if (options_.buffer_globs.empty()) return {};
+  if (options_.save.empty()) {
+    return fail(Errc::kInvalidArgument,
+                "--buffer needs a directory for its files: give --save DIR");
+  }
+  const BufferOwner owner{.upper = options_.save.string(),
+                          .root = options_.root.string(),
+                          .job = node().filename().string()};
+  const fs::path directory = buffer_of(node());
+  std::error_code error;
+  if (fs::exists(directory, error)) {
+    ASSIGN_OR_RETURN(const BufferContents left, read_buffer(directory));
+    if (left.owner.upper != owner.upper) {
+      return fail(Errc::kAlreadyExists,
+                  "it has files of {}; save them first: millrace store flush --left {}",
+                  printable(left.owner.upper), printable(directory.string()))
+          .within(printable(directory.string()));
+    }
+  } else {
+    RETURN_IF_ERROR(BufferJournal::create(directory, owner));
+  }
+  ASSIGN_OR_RETURN(drain_,
+                   BufferDrain::start({.directory = directory,
+                                       .log = [this](const std::string& line) { report(line); }}));
   return {};
 }
 
@@ -250,20 +251,13 @@ Status Service::make_arena() {
 }
 
 Status Service::listen() {
-  const std::string path = (node() / wire::kStoreSocketFile).string();
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return fail(Errc::kInvalidArgument,
-                "{}: the path of a socket has at most {} bytes; choose a shorter --local",
-                printable(path), sizeof(address.sun_path) - 1);
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  ASSIGN_OR_RETURN(const sockaddr_un address, socket_address(node()));
+  const char* const path = address.sun_path;
   listener_ = File(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener_.is_open()) return fail_os(errno, "cannot create a socket");
   // Nobody connects before listen(), and the directory is private anyway.
   if (::bind(listener_.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      ::chmod(path.c_str(), 0600) != 0 || ::listen(listener_.fd(), kBacklog) != 0) {
+      ::chmod(path, 0600) != 0 || ::listen(listener_.fd(), kBacklog) != 0) {
     return fail_os(errno, "cannot listen").within(printable(path));
   }
   return {};
@@ -300,8 +294,15 @@ Status Service::publish_state() {
   wire::StoreState state{};
   RETURN_IF_ERROR(set_path(state.root, options_.root));
   RETURN_IF_ERROR(set_path(state.origin, options_.origin));
+  RETURN_IF_ERROR(set_path(state.upper, options_.save));
+  std::string globs;
+  for (const std::string& glob : options_.buffer_globs) globs += glob + '\0';
+  if (globs.size() >= sizeof(state.globs)) {
+    return fail(Errc::kInvalidArgument, "the patterns of --buffer are longer than {} bytes",
+                sizeof(state.globs) - 1);
+  }
+  globs.copy(state.globs, globs.size());
   if (options_.is_fast) state.flags |= wire::kStoreFast;
-  if (peers_ != nullptr) state.flags |= wire::kStoreShared;
   return folder_.publish(state);
 }
 
@@ -312,67 +313,24 @@ Status Service::start_threads() {
           ? options_.thread_count
           : std::clamp(2 * usable_cpu_count(),
                        peers_ != nullptr ? kThreadsMinOnSeveralNodes : kThreadsMin, kThreadsMax);
-  for (size_t i = 0; i < count; ++i) {
-    auto thread = start_thread(fmt::format("store {}", i), [this] { work(); });
-    if (thread.ok()) {
-      threads_.push_back(*std::move(thread));
-    } else if (threads_.empty()) {
-      return std::move(thread).error();
-    }
-  }
+  ASSIGN_OR_RETURN(threads_, ::millrace::start_threads("store", count, [this] { work(); }));
   return {};
 }
 
 Service::~Service() { finish(); }
 
 bool Service::finish() {
-  if (written_ == nullptr) return true;  // it did not start, or has ended
-  is_ending_ = true;
-  if (written_->has_any()) written_->flush();  // files are still served meanwhile
+  if (follower_ == nullptr) return true;  // it did not start, or has ended
   sockets_.stop();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   follower_.reset();  // it reads from all sources
   ahead_.reset();
-  const bool is_saved = !written_->has_any() || save_written();
-  std::unique_ptr<Written> ended;
-  {
-    const std::lock_guard lock(peers_mutex_);
-    ended = std::move(written_);
-  }
-  ended.reset();
   peers_.reset();  // their questions are answered from everything else
-  return is_saved;
-}
-
-// Tries again what could not be saved: the shared file system may have been away for a moment, and
-// nobody can save these files later.
-Result<std::vector<WrittenFile>> Service::flush_at_end() {
-  for (int tries = 1;; ++tries) {
-    written_->flush();
-    auto files = list_written(node());
-    const bool is_over = options_.save.empty() || tries == kEndTries || !files.ok();
-    if (is_over || are_durable(*files)) return files;
-    std::this_thread::sleep_for(kEndPause);
-  }
-}
-
-// The job has ended. What cannot be saved is not removed, unless nobody wanted it to be saved.
-bool Service::save_written() {
-  const auto tell = [&](const std::string& line) {
-    if (options_.log) options_.log(line);  // not counted: all of them matter
-  };
-  const auto files = flush_at_end();
-  if (files.ok() && are_durable(*files)) return true;
-  if (!options_.save.empty() || !files.ok()) {
-    keep_written(node(), tell);
-    return false;
-  }
-  tell(fmt::format("{} created below {} and are lost, because there is no --save and no --origin:",
-                   counted(files->size(), "file was", "files were"),
-                   printable(options_.root.string())));
-  for (const std::string& line : describe_written(*files)) tell("  " + line);
-  return true;  // as asked for
+  if (drain_ == nullptr) return true;
+  const std::vector<KeptFile> kept = drain_->finish();
+  for (const KeptFile& file : kept) report(kept_text(file));
+  return kept.empty();
 }
 
 void Service::work() {
@@ -425,12 +383,6 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
       follower_->look();
       tree_->make(request.entry, codec, answer);
       return;
-    case wire::StoreRequestKind::kWatch:
-      answer(written_->watch(request.entry));
-      return;
-    case wire::StoreRequestKind::kFlush:
-      written_->flush(answer);
-      return;
     case wire::StoreRequestKind::kPlace:
       if (arena_ == nullptr) {
         answer(EINVAL);
@@ -438,29 +390,8 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
         arena_->place(request.entry, codec, answer);
       }
       return;
-    case wire::StoreRequestKind::kFetch:
-      if (remote_ == nullptr) {
-        answer(EINVAL);
-      } else {
-        remote_->fetch(request.entry, answer);
-      }
-      return;
-    case wire::StoreRequestKind::kTake:
-    case wire::StoreRequestKind::kReplace:
-      if (remote_ == nullptr) {
-        answer(EINVAL);
-      } else {
-        remote_->take(request.entry,
-                      request.kind == wire::StoreRequestKind::kTake ? RemoteNames::Content::kSame
-                                                                    : RemoteNames::Content::kEmpty,
-                      answer);
-      }
-      return;
     case wire::StoreRequestKind::kFollow:
       answer(follow_error);
-      return;
-    case wire::StoreRequestKind::kShare:
-      written_->share([answer] { answer(0); });
       return;
   }
 }
@@ -474,9 +405,6 @@ void Service::drop(Connection& connection) {
 }
 
 void Service::reply(Connection& connection, const StoreRequest& request, int os_error) {
-  if (request.kind == wire::StoreRequestKind::kFetch && os_error == EIO) {
-    add_to_counter(folder_.counters().errors, 1);
-  }
   if (request.kind == wire::StoreRequestKind::kMaterialise) {
     if (os_error == ENOSPC) note_refusal();
     if (os_error == EIO) add_to_counter(folder_.counters().errors, 1);

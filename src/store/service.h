@@ -8,10 +8,10 @@
 // (placement.h), and asks the others for the rest. One that is lost is replaced by a replica, the
 // pack, or the origin; the others go on.
 //
-// Files that programs create below the root are seen on all nodes when they are closed
-// (remote_names.h), and brought to the shared file system (written.h). The destructor waits for
-// that, moves what could not be saved to a folder that it names, and removes the rest. If the
-// process is killed, the next service of the user does.
+// It has no part in what programs create below the root: that is in the upper directory, which the
+// state names. Only what --buffer names is on this node first, and the service copies it there
+// (buffer/drain.h). The destructor removes the folder. If the process is killed, the next service
+// of the user does.
 #pragma once
 
 #include <atomic>
@@ -28,6 +28,7 @@
 
 #include "base/file.h"
 #include "base/result.h"
+#include "store/buffer/drain.h"
 #include "store/member_source.h"
 #include "store/node_arena.h"
 #include "store/node_folder.h"
@@ -37,8 +38,6 @@
 #include "store/peers.h"
 #include "store/placement.h"
 #include "store/ready_sockets.h"
-#include "store/remote_names.h"
-#include "store/written.h"
 #include "wire/store_message.h"
 
 namespace millrace::store {
@@ -47,10 +46,11 @@ struct ServiceOptions {
   std::filesystem::path packs;  // the directory of a pack
   std::filesystem::path root;   // where programs see the files: absolute
   std::filesystem::path local = kLocalDefault;
-  uint64_t capacity_bytes = 0;   // 0: what default_capacity() says
-  std::filesystem::path origin;  // empty: the directory that was packed, if it is there
-  std::filesystem::path save;    // where created files go; empty: the origin
-  bool is_fast = false;          // clients read from the arena (node_arena.h)
+  uint64_t capacity_bytes = 0;            // 0: what default_capacity() says
+  std::filesystem::path origin;           // empty: the directory that was packed, if it is there
+  std::filesystem::path save;             // where programs create files; empty: the origin
+  std::vector<std::string> buffer_globs;  // --buffer
+  bool is_fast = false;                   // clients read from the arena (node_arena.h)
   size_t thread_count = 0;       // 0: twice the CPUs, because threads also wait for storage
   std::string job;               // the name of the folder; empty: a new one
   uint32_t replica_count = 1;    // how many nodes hold a partition
@@ -63,7 +63,7 @@ struct ServiceOptions {
 struct ServiceSettings {
   std::string packs;
   uint64_t capacity_bytes = 0;
-  std::string save;  // where created files go; empty: they stay on the node
+  std::string save;  // where programs create files; empty: nowhere
 };
 
 Result<ServiceSettings> read_service_settings(const std::filesystem::path& node);
@@ -81,9 +81,8 @@ class Service {
 
   ~Service();
 
-  // Ends the service: waits until what programs created is durable. What could not be saved is
-  // moved to a folder, which the log names. Returns whether all is durable. The destructor calls
-  // it.
+  // Ends the service. Returns whether all that programs wrote to the buffer is durable. The
+  // destructor calls it.
   bool finish();
 
   Service(const Service&) = delete;
@@ -110,12 +109,14 @@ class Service {
   Status prepare(std::optional<PeersOptions> peers);
   Status publish_catalogue() const;
   Status choose_directories();
+  Status choose_upper();
+  Status open_buffer();
   Status open_sources(std::optional<PeersOptions> peers);
   Status check_partitions();
   Status read_ahead();
   void hold_partitions(const PeersOptions& peers);
   void open_peers(PeersOptions peers);
-  void add_source(std::unique_ptr<MemberSource> source, uint64_t wire::StoreCounters::* files,
+  void add_source(MemberSource source, uint64_t wire::StoreCounters::* files,
                   uint64_t wire::StoreCounters::* bytes);
   Status make_arena();
   Status listen();
@@ -129,13 +130,7 @@ class Service {
   void reply(Connection& connection, const wire::StoreRequest& request, int os_error);
   void report(const std::string& line);
   void note_refusal();
-  bool save_written();
-  Result<std::vector<WrittenFile>> flush_at_end();
-  Status start_written();
-  bool tell_peers(const NameNews& news);
-  Result<PeerAnswer> note_name(Rank from, ByteView question);
-  Result<PeerAnswer> answer_flush(ByteView question);
-  Result<PeerAnswer> answer_not_durable(ByteView question);
+  Result<PeerAnswer> answer_flush(ByteView question) const;
 
   ServiceOptions options_;
   PackReader reader_;
@@ -146,13 +141,9 @@ class Service {
   std::unique_ptr<ReadAhead> ahead_;      // null on several nodes, and for a pack on this node
   MemberSources sources_;
   std::unique_ptr<NodeTree> tree_;
-  std::unique_ptr<Written> written_;
-  std::unique_ptr<RemoteNames> remote_;                        // on several nodes
-  std::atomic<bool> is_ending_ = false;                        // peers are not told any more
-  std::mutex peers_mutex_;                                     // for what peers ask about written_
-  wire::FlushProgress flush_ = wire::FlushProgress::kDurable;  // guarded by peers_mutex_
-  std::unique_ptr<NodeArena> arena_;                           // null unless is_fast
-  std::unique_ptr<OrderFollower> follower_;                    // uses the tree
+  std::unique_ptr<NodeArena> arena_;         // null unless is_fast
+  std::unique_ptr<OrderFollower> follower_;  // uses the tree
+  std::unique_ptr<BufferDrain> drain_;       // null unless files are buffered
   File listener_;
   ReadySockets sockets_;
   std::vector<std::thread> threads_;

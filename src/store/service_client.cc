@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -32,37 +31,33 @@ Status wait_until_readable(const File& socket, std::chrono::nanoseconds patience
 
 }  // namespace
 
-Result<ServiceClient> ServiceClient::connect(const std::filesystem::path& node) {
+Result<sockaddr_un> socket_address(const std::filesystem::path& node) {
   const std::string path = (node / wire::kStoreSocketFile).string();
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path)) {
-    return fail_os(ENAMETOOLONG, "cannot connect").within(printable(path));
+    return fail(Errc::kInvalidArgument,
+                "{}: the path of a socket has at most {} bytes; choose a shorter --local",
+                printable(path), sizeof(address.sun_path) - 1);
   }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+Result<ServiceClient> ServiceClient::connect(const std::filesystem::path& node) {
+  ASSIGN_OR_RETURN(const sockaddr_un address, socket_address(node));
   File socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (!socket.is_open()) return fail_os(errno, "cannot create a socket");
   if (::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return fail_os(errno, "cannot connect").within(printable(path));
+    return fail_os(errno, "cannot connect to the store's service")
+        .within(printable(address.sun_path));
   }
   return ServiceClient(std::move(socket));
 }
 
-Status ServiceClient::ask(uint64_t id, uint64_t entry, wire::StoreRequestKind kind) const {
-  return send(kind, id, entry);
-}
-
-Status ServiceClient::ask_flush(uint64_t id) const {
-  return send(wire::StoreRequestKind::kFlush, id, 0);
-}
-
-Status ServiceClient::ask_follow(uint64_t id, uint64_t number) const {
-  return send(wire::StoreRequestKind::kFollow, id, number);
-}
-
 void ServiceClient::end() const { ::shutdown(socket_.fd(), SHUT_RDWR); }
 
-Status ServiceClient::send(wire::StoreRequestKind kind, uint64_t id, uint64_t entry) const {
+Status ServiceClient::ask(uint64_t id, uint64_t entry, wire::StoreRequestKind kind) const {
   const wire::StoreRequest request{.magic = wire::kStoreMessageMagic,
                                    .version = wire::kStoreMessageVersion,
                                    .kind = kind,

@@ -4,6 +4,8 @@
 // thread-safe: each thread has its own.
 #pragma once
 
+#include <sys/un.h>
+
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -14,21 +16,19 @@
 
 namespace millrace::store {
 
+// The address of the service's socket. Fails if the path is too long for one.
+Result<sockaddr_un> socket_address(const std::filesystem::path& node);
+
 class ServiceClient {
  public:
   // `node` is the folder of a service.
   static Result<ServiceClient> connect(const std::filesystem::path& node);
 
-  // Sends a request, which `id` identifies. Waits if the service is far behind.
+  // Sends a request, which `id` identifies. Waits if the service is far behind. For kFollow,
+  // `entry` is the number of an order (wire/store_order.h), which the service follows as long as
+  // the connection is open.
   Status ask(uint64_t id, uint64_t entry,
              wire::StoreRequestKind kind = wire::StoreRequestKind::kMaterialise) const;
-
-  // Asks to save all that programs created.
-  Status ask_flush(uint64_t id) const;
-
-  // Announces an order (wire/store_order.h), which the service follows as long as the connection is
-  // open.
-  Status ask_follow(uint64_t id, uint64_t number) const;
 
   struct Reply {
     uint64_t id = 0;
@@ -42,8 +42,6 @@ class ServiceClient {
   void end() const;
 
  private:
-  Status send(wire::StoreRequestKind kind, uint64_t id, uint64_t entry) const;
-
   explicit ServiceClient(File socket) : socket_(std::move(socket)) {}
 
   File socket_;

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,8 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+
+#include "base/subprocess.h"
 
 namespace millrace::store {
 namespace {
@@ -44,13 +45,10 @@ struct Launched {
 }
 
 Result<Launched> launch_ranks(const ServiceGroupOptions& options) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot create a pipe");
-  Launched launched{.pid = 0, .output = File(ends[0])};
-  const File writing(ends[1]);
-  launched.pid = ::fork();
+  ASSIGN_OR_RETURN(ProcessPipe pipe, make_pipe());
+  Launched launched{.pid = ::fork(), .output = std::move(pipe.reading)};
   if (launched.pid < 0) return fail_os(errno, "cannot start a process");
-  if (launched.pid == 0) become_launcher(options, writing.fd());
+  if (launched.pid == 0) become_launcher(options, pipe.writing.fd());
   return launched;
 }
 
@@ -93,34 +91,26 @@ void keep_group(const Launched& launched, const File& signals, const File& watch
   ::waitpid(launched.pid, &status, 0);
 }
 
-void report(const File& reports, char kind, const std::string& text) {
-  const std::string message = kind + text;
-  static_cast<void>(!::write(reports.fd(), message.data(), message.size()));
-}
-
 int run_keeper(const ServiceGroupOptions& options, File reports) {
   ::setsid();
-  sigset_t ending;
-  sigemptyset(&ending);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ending, signal);
-  ::sigprocmask(SIG_BLOCK, &ending, nullptr);
-  const File signals(::signalfd(-1, &ending, SFD_CLOEXEC));
+  close_descriptors_except({reports.fd(), options.watched.fd()});
+  const File signals = ending_signals();
   const auto launched = launch_ranks(options);
   if (!launched.ok()) {
-    report(reports, kGroupFailed, launched.error().message());
+    tell(reports, kGroupFailed, launched.error().message());
     return 1;
   }
   std::string printed;
   if (!wait_until_ready(launched->output, printed)) {
     int status = 0;
     ::waitpid(launched->pid, &status, 0);
-    report(reports, kGroupFailed,
-           fmt::format("the services could not be started: {} ended with {}", options.command[0],
-                       WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
-                                         : fmt::format("signal {}", WTERMSIG(status))));
+    tell(reports, kGroupFailed,
+         fmt::format("the services could not be started: {} ended with {}", options.command[0],
+                     WIFEXITED(status) ? fmt::format("exit code {}", WEXITSTATUS(status))
+                                       : fmt::format("signal {}", WTERMSIG(status))));
     return 1;
   }
-  report(reports, kGroupStarted, table_in(printed));
+  tell(reports, kGroupStarted, table_in(printed));
   static_cast<void>(reports.close());
   ::close(STDOUT_FILENO);  // whoever reads the output of `up` sees its end
   keep_group(*launched, signals, options.watched);
@@ -130,22 +120,15 @@ int run_keeper(const ServiceGroupOptions& options, File reports) {
 }  // namespace
 
 Result<StartedService> start_service_group(ServiceGroupOptions options) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot create a pipe");
-  File reading(ends[0]);
-  File writing(ends[1]);
+  ASSIGN_OR_RETURN(ProcessPipe pipe, make_pipe());
   const pid_t keeper = ::fork();
   if (keeper < 0) return fail_os(errno, "cannot start a process");
   if (keeper == 0) {
-    static_cast<void>(reading.close());
-    ::_exit(run_keeper(options, std::move(writing)));
+    static_cast<void>(pipe.reading.close());
+    ::_exit(run_keeper(options, std::move(pipe.writing)));
   }
-  static_cast<void>(writing.close());
-  std::string report;
-  char buffer[4096];
-  for (ssize_t size = 0; (size = ::read(reading.fd(), buffer, sizeof(buffer))) > 0;) {
-    report.append(buffer, static_cast<size_t>(size));
-  }
+  static_cast<void>(pipe.writing.close());
+  const std::string report = read_all(pipe.reading);
   if (report.starts_with(kGroupStarted)) {
     return StartedService{
         .pid = keeper, .node = std::move(options.node), .table = report.substr(1)};

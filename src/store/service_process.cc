@@ -1,6 +1,7 @@
 #include "store/service_process.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -15,6 +16,7 @@
 #include <mutex>
 
 #include "base/phrases.h"
+#include "base/subprocess.h"
 #include "comm/lifeline_message.h"
 #include "store/lost_pages.h"
 
@@ -82,14 +84,6 @@ void allow_many_descriptors() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-File ending_signals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
-  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
-  return File(::signalfd(-1, &signals, SFD_CLOEXEC));
-}
-
 // Whether another process of this user has the state of the node mapped, as programs do.
 bool is_in_use(const std::filesystem::path& node) {
   const std::string wanted = (node / wire::kStoreStateFile).string();
@@ -135,11 +129,6 @@ void stay_until_end(const EndCauses& causes, const std::filesystem::path& node, 
   }
 }
 
-void tell(int pipe, char kind, const std::string& text) {
-  const std::string message = kind + text;
-  static_cast<void>(!::write(pipe, message.data(), message.size()));
-}
-
 // What programs lost, for whoever reads the log.
 void log_losses(ServiceLog& log, const Service& service) {
   const wire::StoreCounters& counters = service.counters();
@@ -160,22 +149,11 @@ struct ChildPipes {
   File lines;  // the same
 };
 
-std::string read_all(const File& pipe) {
-  std::string text;
-  char buffer[4096];
-  for (;;) {
-    const ssize_t size = ::read(pipe.fd(), buffer, sizeof(buffer));
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return text;
-    text.append(buffer, static_cast<size_t>(size));
-  }
-}
-
 // Waits for the table of all services. If the parent gives up, there is none.
 Result<PeersOptions> join_peers(const ChildPipes& pipes) {
   PeersOptions peers;
   ASSIGN_OR_RETURN(peers.listener, listen_for_peers());
-  tell(pipes.reports.fd(), kPlace, place_text(place_of(peers.listener)) + "\n");
+  tell(pipes.reports, kPlace, place_text(place_of(peers.listener)) + "\n");
   const std::string text = read_all(pipes.table);
   const size_t line_end = std::min(text.find('\n'), text.size());
   if (text.empty()) return fail(Errc::kCancelled, "the other services could not be found");
@@ -204,6 +182,8 @@ void let_go_of_output(const ServiceProcessOptions& options, const ChildPipes& pi
 
 int run_child(ServiceProcessOptions options, ChildPipes pipes) {
   ::setsid();
+  close_descriptors_except(
+      {pipes.reports.fd(), pipes.table.fd(), pipes.lines.fd(), options.watched.fd()});
   const File signals = ending_signals();
   allow_many_descriptors();
   replace_lost_pages();
@@ -215,22 +195,16 @@ int run_child(ServiceProcessOptions options, ChildPipes pipes) {
   options.service.on_end = [&] { ::eventfd_write(ended.fd(), 1); };
   auto service = start_in_child(std::move(options.service), pipes);
   if (!service.ok()) {
-    tell(pipes.reports.fd(), kFailed, service.error().message());
+    tell(pipes.reports, kFailed, service.error().message());
     return 1;
   }
   const std::filesystem::path node = (*service)->node();
   if (options.is_background || is_rank) log.open(node / kLogFile);
-  tell(pipes.reports.fd(), kStarted, node.string());
+  if (!tell(pipes.reports, kStarted, node.string())) return 1;  // nobody knows of us
   static_cast<void>(pipes.reports.close());
   stay_until_end({.signals = signals, .watched = options.watched, .ended = ended}, node, is_rank);
   if (is_rank) log_losses(log, **service);
   return (*service)->finish() ? 0 : kExitNotSaved;
-}
-
-Result<std::pair<File, File>> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot create a pipe");
-  return std::pair(File(ends[0]), File(ends[1]));
 }
 
 // REQUIRES: this process has one thread
@@ -266,15 +240,51 @@ void pass_on(const File& lines) {
   if (size > 0) static_cast<void>(!::write(STDERR_FILENO, buffer, static_cast<size_t>(size)));
 }
 
+// Whether the services of all other nodes have ended.
+bool have_ended(const Peers& others) {
+  for (uint32_t i = 0; i < others.size(); ++i) {
+    const auto rank = static_cast<Rank>(i);
+    if (rank != others.own() && !others.has_ended(rank)) return false;
+  }
+  return others.size() > 1;
+}
+
+// The others of this job; nothing if they cannot be found.
+std::unique_ptr<Peers> find_others(const RankService& service) {
+  PeersOptions options;
+  options.own = service.own;
+  options.table = service.table;
+  return options.table.places.empty() ? nullptr : std::make_unique<Peers>(std::move(options));
+}
+
+// The service was killed. Programs go on, and what they buffer is saved by this process. `store
+// down` cannot tell it that the job is over; it sees that the other services have ended and that no
+// program of this node uses the store.
+void save_until_end(const RankService& service, const File& signals) {
+  const auto log = [](const std::string& line) {
+    fmt::print(stderr, "millrace: store: {}: {}\n", comm::own_name(comm::kFirstRank).host, line);
+  };
+  auto drain = BufferDrain::start({.directory = buffer_of(service.node), .log = log});
+  if (!drain.ok()) return;  // nothing is buffered
+  const auto others = find_others(service);
+  const auto interval = std::chrono::milliseconds(kUseInterval).count();
+  pollfd end{.fd = signals.fd(), .events = POLLIN, .revents = 0};
+  for (int ready = 0; ready <= 0;) {
+    ready = ::poll(&end, 1, others != nullptr ? static_cast<int>(interval) : -1);
+    if (ready == 0 && have_ended(*others) && !is_in_use(service.node)) break;
+  }
+  for (const KeptFile& file : (*drain)->finish()) log(kept_text(file));
+}
+
 }  // namespace
 
 Result<StartedService> start_service_process(ServiceProcessOptions options) {
   ASSIGN_OR_RETURN(auto reports, make_pipe());
   ChildPipes pipes;
-  pipes.reports = std::move(reports.second);
+  pipes.reports = std::move(reports.writing);
   ASSIGN_OR_RETURN(const pid_t child,
-                   fork_service(std::move(options), std::move(pipes), {&reports.first}));
-  const std::string report = read_all(reports.first);
+                   fork_service(std::move(options), std::move(pipes), {&reports.reading}));
+  const std::string report = read_all(reports.reading);
   ASSIGN_OR_RETURN(std::filesystem::path node, node_in(report, child));
   return StartedService{.pid = child, .node = std::move(node)};
 }
@@ -285,22 +295,27 @@ Result<RankService> start_rank_service(ServiceProcessOptions options,
   ASSIGN_OR_RETURN(auto table, make_pipe());
   ASSIGN_OR_RETURN(auto lines, make_pipe());
   options.watched = watch_process(::getpid());
-  ChildPipes pipes{.reports = std::move(reports.second),
-                   .table = std::move(table.first),
-                   .lines = std::move(lines.second)};
-  ASSIGN_OR_RETURN(const pid_t child, fork_service(std::move(options), std::move(pipes),
-                                                   {&reports.first, &table.second, &lines.first}));
-  const auto place = read_own_place(reports.first, child);
+  ChildPipes pipes{.reports = std::move(reports.writing),
+                   .table = std::move(table.reading),
+                   .lines = std::move(lines.writing)};
+  ASSIGN_OR_RETURN(const pid_t child,
+                   fork_service(std::move(options), std::move(pipes),
+                                {&reports.reading, &table.writing, &lines.reading}));
+  const auto place = read_own_place(reports.reading, child);
   // The others wait for this rank, even if it has failed.
   const auto member = exchange(place.ok() ? *place : std::string());
   if (!place.ok()) return place.error();
   if (!member.ok()) return member.error();
   const std::string text =
       fmt::format("{}\n{}", comm::index_of(member->own), table_text(member->table));
-  static_cast<void>(!::write(table.second.fd(), text.data(), text.size()));
-  RETURN_IF_ERROR(table.second.close());
-  ASSIGN_OR_RETURN(std::filesystem::path node, node_in(read_all(reports.first), child));
-  return RankService{.pid = child, .node = std::move(node), .lines = std::move(lines.first)};
+  static_cast<void>(!::write(table.writing.fd(), text.data(), text.size()));
+  RETURN_IF_ERROR(table.writing.close());
+  ASSIGN_OR_RETURN(std::filesystem::path node, node_in(read_all(reports.reading), child));
+  return RankService{.pid = child,
+                     .node = std::move(node),
+                     .lines = std::move(lines.reading),
+                     .table = member->table,
+                     .own = member->own};
 }
 
 int attend_rank_service(const RankService& service) {
@@ -325,7 +340,38 @@ int attend_rank_service(const RankService& service) {
   }
   int status = 0;
   ::waitpid(service.pid, &status, 0);
+  if (WIFSIGNALED(status)) save_until_end(service, signals);
   return status;
+}
+
+Result<ProcessPipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot create a pipe");
+  return ProcessPipe{File(ends[0]), File(ends[1])};
+}
+
+std::string read_all(const File& pipe) {
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t size = ::read(pipe.fd(), buffer, sizeof(buffer));
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return text;
+    text.append(buffer, static_cast<size_t>(size));
+  }
+}
+
+bool tell(const File& pipe, char kind, const std::string& text) {
+  const std::string message = kind + text;
+  return ::write(pipe.fd(), message.data(), message.size()) == static_cast<ssize_t>(message.size());
+}
+
+File ending_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  return File(::signalfd(-1, &signals, SFD_CLOEXEC));
 }
 
 File watch_process(pid_t pid) { return File(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))); }

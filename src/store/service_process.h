@@ -16,9 +16,6 @@
 
 namespace millrace::store {
 
-// Where a service without a terminal writes its problems, in the folder of the node.
-inline constexpr char kLogFile[] = "log";
-
 struct ServiceProcessOptions {
   ServiceOptions service;      // its log is set here
   File watched;                // a pidfd; closed: none
@@ -48,6 +45,8 @@ struct RankService {
   pid_t pid = 0;
   std::filesystem::path node;
   File lines;  // what it logs; at its end, it has ended
+  PeerTable table;
+  Rank own = comm::kFirstRank;
 };
 
 // Exchanges the place of this service for the table of all, and this rank.
@@ -65,6 +64,20 @@ Result<RankService> start_rank_service(ServiceProcessOptions options,
 // (SIGTERM, SIGINT, SIGHUP), so does the service, unless programs use it. Returns its wait status,
 // or 0 if it stays.
 int attend_rank_service(const RankService& service);
+
+// ---- for processes that start a service ----
+
+struct ProcessPipe {
+  File reading;
+  File writing;
+};
+Result<ProcessPipe> make_pipe();
+// Up to its end.
+std::string read_all(const File& pipe);
+// One letter, then the text. False if nobody reads it.
+bool tell(const File& pipe, char kind, const std::string& text);
+// Blocks the signals that end a service; readable when one of them has come.
+File ending_signals();
 
 // A descriptor that is readable when the process has ended; closed if it has already.
 File watch_process(pid_t pid);

@@ -43,7 +43,7 @@ TEST_F(StoreServiceProcess, EndsAtSigtermAndLeavesNothing) {
   ASSERT_TRUE(node.ok());
   EXPECT_EQ(node->state.service_pid, static_cast<uint32_t>(service.pid));
   EXPECT_EQ(ask_node(service.node, 0), EINVAL);
-  ASSERT_TRUE(end_node(*node, kTestPatience, {}).ok());
+  ASSERT_TRUE(end_node(*node, kTestPatience).ok());
   EXPECT_EQ(end_of(service.pid), 0);
   EXPECT_FALSE(fs::exists(service.node));
 }
@@ -81,7 +81,7 @@ TEST_F(StoreServiceProcess, IsSeenAsDeadWhenKilledAndTheNextRemovesItsFolder) {
   const auto running = find_nodes(local_);
   ASSERT_EQ(running.size(), 1u);
   EXPECT_EQ(running[0].path, next.node);
-  EXPECT_TRUE(end_node(running[0], kTestPatience, {}).ok());
+  EXPECT_TRUE(end_node(running[0], kTestPatience).ok());
   end_of(next.pid);
 }
 
@@ -107,15 +107,18 @@ TEST_F(StoreServiceProcess, NeverPublishesAFileInPartWhenKilledInTheMiddle) {
       EXPECT_EQ(mtime_of(made), catalogue->entry(i).mtime_ns);
     }
   }
-  EXPECT_EQ(remove_stale_nodes(local_, {}), 1u);  // each start has removed the one before
+  EXPECT_EQ(remove_stale_nodes(local_), 1u);  // each start has removed the one before
 }
 
 TEST_F(StoreServiceProcess, LeavesFoldersAloneThatAreNotNodes) {
   pack();
   fs::create_directories(nodes_directory(local_) / "notes");
+  const fs::path thesis = nodes_directory(local_) / "fedcba9876543210" / "thesis";
+  fs::create_directories(thesis);
   fs::create_directories(nodes_directory(local_) / "0123456789abcdef");  // killed very early
   const StartedService service = start();
   EXPECT_TRUE(fs::exists(nodes_directory(local_) / "notes"));
+  EXPECT_TRUE(fs::exists(thesis));
   EXPECT_FALSE(fs::exists(nodes_directory(local_) / "0123456789abcdef"));
   kill(service.pid, SIGTERM);
   end_of(service.pid);

@@ -1,6 +1,7 @@
 // The service, its second half: where files come from, and what peers ask.
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "base/bytes.h"
 #include "base/memory.h"
@@ -89,13 +90,6 @@ void Service::open_peers(PeersOptions peers) {
   peers_->serve(wire::PeerKind::kStatus, [this](Rank, ByteView) {
     return PeerAnswer{.bytes = std::string(text_of(folder_.state_bytes())), .view = {}};
   });
-  peers_->serve(wire::PeerKind::kName,
-                [this](Rank from, ByteView question) { return note_name(from, question); });
-  peers_->serve(wire::PeerKind::kReadName, [this](Rank, ByteView question) {
-    return answer_read_name(node() / wire::kStoreTreeDirectory, catalogue(), question);
-  });
-  peers_->serve(wire::PeerKind::kNotDurable,
-                [this](Rank, ByteView question) { return answer_not_durable(question); });
   peers_->serve(wire::PeerKind::kFlush,
                 [this](Rank, ByteView question) { return answer_flush(question); });
   for (uint32_t i = 0; i < placement_->replica_count(); ++i) {
@@ -104,61 +98,37 @@ void Service::open_peers(PeersOptions peers) {
   }
 }
 
-void Service::add_source(std::unique_ptr<MemberSource> source,
-                         uint64_t wire::StoreCounters::* files,
+// Its files are counted.
+void Service::add_source(MemberSource source, uint64_t wire::StoreCounters::* files,
                          uint64_t wire::StoreCounters::* bytes) {
-  sources_.push_back(make_counted_members(std::move(source), [this, files, bytes](uint32_t index) {
-    wire::StoreCounters& counters = folder_.counters();
-    add_to_counter(counters.*files, 1);
-    if (bytes != nullptr) add_to_counter(counters.*bytes, catalogue().entry(index).size_bytes);
-  }));
+  source.read = [=, this, read = std::move(source.read)](uint32_t index, BlockCodec& codec,
+                                                         const EachBlock& each) -> Status {
+    RETURN_IF_ERROR(read(index, codec, each));
+    add_to_counter(folder_.counters().*files, 1);
+    if (bytes != nullptr) {
+      add_to_counter(folder_.counters().*bytes, catalogue().entry(index).size_bytes);
+    }
+    return {};
+  };
+  sources_.push_back(std::move(source));
 }
 
-// A peer that does not hear it is lost, which is logged. False: a peer does not have the name.
-bool Service::tell_peers(const NameNews& news) {
-  if (is_ending_) return true;
-  const auto failed = peers_->tell_all(wire::PeerKind::kName, bytes_of(name_question(news)));
-  return std::none_of(failed.begin(), failed.end(),
-                      [](const auto& one) { return one.second.code() == Errc::kNotFound; });
-}
-
-Result<PeerAnswer> Service::note_name(Rank from, ByteView question) {
-  ASSIGN_OR_RETURN(const NameNews news, parse_name_question(question));
-  const std::lock_guard lock(peers_mutex_);
-  if (written_ == nullptr) return PeerAnswer();
-  // Before the name appears: clients do not look for names otherwise.
-  add_to_counter(folder_.written(), 1);
-  RETURN_IF_ERROR(remote_->note(from, news));
-  return PeerAnswer();
-}
-
-// The asker does not wait for the end of a flush, which may take longer than its deadline.
-Result<PeerAnswer> Service::answer_flush(ByteView question) {
-  const std::lock_guard lock(peers_mutex_);
-  const bool begins = text_of(question) == "B" && flush_ != wire::FlushProgress::kRunning;
-  if (begins && written_ != nullptr && written_->has_any()) {
-    flush_ = wire::FlushProgress::kRunning;
-    written_->flush([this](int os_error) {
-      const bool is_durable = os_error == 0 || os_error == EOPNOTSUPP;
-      const std::lock_guard ending(peers_mutex_);
-      flush_ = is_durable ? wire::FlushProgress::kDurable : wire::FlushProgress::kFailed;
-    });
+// The asker does not wait for the end of a flush, which may take longer than its deadline: it gets
+// a ticket, and asks with that.
+Result<PeerAnswer> Service::answer_flush(ByteView question) const {
+  const std::filesystem::path buffer = buffer_of(node());
+  if (drain_ != nullptr && question.size() != sizeof(FlushTicket)) {
+    ASSIGN_OR_RETURN(const FlushTicket ticket, begin_flush(buffer));
+    return PeerAnswer{.bytes = std::string(text_of(std::as_bytes(std::span(&ticket, 1)))),
+                      .view = {}};
   }
-  return PeerAnswer{.bytes = std::string(1, static_cast<char>(flush_)), .view = {}};
-}
-
-Result<PeerAnswer> Service::answer_not_durable(ByteView question) {
-  ByteReader reader(question);
-  ASSIGN_OR_RETURN(const auto rank, reader.read<uint32_t>());
-  const std::lock_guard lock(peers_mutex_);
-  PeerAnswer answer;
-  if (written_ == nullptr) return answer;
-  uint32_t shown = 0;
-  for (const RemoteFile& file : remote_->list_not_durable(static_cast<Rank>(rank))) {
-    if (++shown > wire::kNotDurableShown) break;
-    answer.bytes += fmt::format("{}, {}\n", printable(file.path), format_bytes(file.size_bytes));
+  auto progress = wire::FlushProgress::kDurable;
+  if (drain_ != nullptr) {
+    FlushTicket ticket;
+    std::memcpy(&ticket, question.data(), sizeof(ticket));
+    progress = look_at_flush(buffer, ticket);
   }
-  return answer;
+  return PeerAnswer{.bytes = std::string(1, static_cast<char>(progress)), .view = {}};
 }
 
 }  // namespace millrace::store

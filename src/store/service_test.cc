@@ -101,6 +101,20 @@ TEST_F(StoreService, MakesFilesWithTheirBytesModesAndTimes) {
   EXPECT_THAT(lines_, IsEmpty());
 }
 
+TEST_F(StoreService, MakesASparseFileSparse) {
+  constexpr uint64_t kBytes = uint64_t{64} << 20;
+  put_file(source_ / "sparse", "begin");
+  fs::resize_file(source_ / "sparse", kBytes);
+  pack();
+  const auto service = started(options());
+  ASSERT_TRUE(service);
+  ASSERT_EQ(asked(*service, "sparse"), 0);
+  struct stat status{};
+  ASSERT_EQ(::stat((service->node() / "tree/sparse").c_str(), &status), 0);
+  EXPECT_EQ(static_cast<uint64_t>(status.st_size), kBytes);
+  EXPECT_LT(static_cast<uint64_t>(status.st_blocks) * 512, kBytes / 100);
+}
+
 TEST_F(StoreService, MakesAFileOnceHoweverManyAskAtOnce) {
   pack();
   const auto service = started(options());

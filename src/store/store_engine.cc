@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "io/file_reader.h"
+#include "io/inline_queue.h"
 #include "store/order_feed.h"
 
 namespace millrace::store {
@@ -118,32 +119,6 @@ class LazyReader final : public io::Reader {
   mutable File opened_;  // not changed once it is open
 };
 
-class StoreQueue final : public io::ReadQueue {
- public:
-  StoreQueue(io::Engine& engine, size_t capacity) : engine_(engine), capacity_(capacity) {}
-
-  size_t capacity() const override { return capacity_; }
-  size_t in_flight() const override { return done_.size(); }
-  Status submit(const io::ReadRequest& request) override {
-    done_.push_back({request.tag, request.reader->read_at(request.offset_bytes, request.out)});
-    return {};
-  }
-  Status submit_whole(io::WholeFileRequest request) override {
-    done_.push_back({request.tag, engine_.read_whole(request.path, request.out)});
-    return {};
-  }
-  Status wait(std::vector<io::ReadDone>& done) override {
-    std::move(done_.begin(), done_.end(), std::back_inserter(done));
-    done_.clear();
-    return {};
-  }
-
- private:
-  io::Engine& engine_;
-  size_t capacity_;
-  std::vector<io::ReadDone> done_;
-};
-
 class StoreEngine final : public io::Engine {
  public:
   StoreEngine(std::shared_ptr<const NodeFiles> files, std::shared_ptr<io::Engine> inner)
@@ -166,7 +141,9 @@ class StoreEngine final : public io::Engine {
   }
 
   Result<std::unique_ptr<io::ReadQueue>> open_queue(size_t capacity) override {
-    return std::unique_ptr<io::ReadQueue>(std::make_unique<StoreQueue>(*this, capacity));
+    return std::unique_ptr<io::ReadQueue>(std::make_unique<io::InlineQueue>(
+        capacity,
+        [this](const fs::path& path, MutableByteView out) { return read_whole(path, out); }));
   }
 
   Result<size_t> read_whole(const fs::path& path, MutableByteView out) override {

@@ -14,6 +14,7 @@
 
 #include "base/crc32c.h"
 #include "base/text.h"
+#include "store/file_times.h"
 #include "store/open_below.h"
 #include "wire/catalogue_view.h"
 
@@ -26,10 +27,6 @@ using wire::EntryKind;
 constexpr size_t kNameBytesMax = 255;
 constexpr size_t kTargetBytesMax = 4095;  // PATH_MAX
 constexpr uint64_t kProgressEvery = 4096;
-
-int64_t ns_of(const timespec& time) {
-  return int64_t{time.tv_sec} * 1'000'000'000 + int64_t{time.tv_nsec};
-}
 
 struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
@@ -55,6 +52,24 @@ Result<std::vector<std::string>> sorted_names(const File& directory) {
   if (errno != 0) return fail_os(errno, "cannot list the directory");
   std::sort(names.begin(), names.end());
   return names;
+}
+
+// The name or the target of a new entry: where it begins in the names.
+uint64_t add_text(Tree& tree, std::string_view text) {
+  tree.names += text;
+  return tree.names.size() - text.size();
+}
+
+void set_name(Tree& tree, uint32_t parent, std::string_view name, CatalogueEntry& entry) {
+  entry.parent = parent;
+  entry.name_offset = add_text(tree, name);
+  entry.name_bytes = static_cast<uint8_t>(name.size());
+}
+
+void set_target(Tree& tree, std::string_view target, CatalogueEntry& entry) {
+  entry.offset_bytes = add_text(tree, target);
+  entry.size_bytes = target.size();
+  entry.crc32c = crc32c(bytes_of(target));
 }
 
 class Walk {
@@ -124,10 +139,7 @@ class Walk {
                   wire::kEntryMax);
     }
     CatalogueEntry entry = entry_of(status, kind);
-    entry.parent = parent;
-    entry.name_offset = tree_.names.size();
-    entry.name_bytes = static_cast<uint8_t>(name.size());
-    tree_.names += name;
+    set_name(tree_, parent, name, entry);
     if (kind == EntryKind::kFile) add_file(status, entry);
     if (kind == EntryKind::kLink) RETURN_IF_ERROR(add_link(directory, name, entry));
     tree_.entries.push_back(entry);
@@ -149,11 +161,7 @@ class Walk {
     char target[kTargetBytesMax + 1];
     const ssize_t length = ::readlinkat(directory.fd(), name.c_str(), target, sizeof(target));
     if (length < 0) return fail_os(errno, "cannot read the link");
-    const std::string_view text(target, static_cast<size_t>(length));
-    entry.offset_bytes = tree_.names.size();
-    entry.size_bytes = text.size();
-    entry.crc32c = crc32c(bytes_of(text));
-    tree_.names += text;
+    set_target(tree_, {target, static_cast<size_t>(length)}, entry);
     return {};
   }
 
@@ -271,11 +279,8 @@ class Assembly {
                     printable(path), printable(members_[i + 1].path));
       }
       const std::string_view name = prefix.substr(range.path_bytes);
-      entry.parent = static_cast<uint32_t>(index);
-      entry.name_offset = tree_.names.size();
-      entry.name_bytes = static_cast<uint8_t>(name.size());
-      tree_.names += name;
-      if (entry.kind == EntryKind::kLink) set_target(members_[i].target, entry);
+      set_name(tree_, static_cast<uint32_t>(index), name, entry);
+      if (entry.kind == EntryKind::kLink) set_target(tree_, members_[i].target, entry);
       tree_.entries.push_back(entry);
       ranges_.push_back({is_listed ? i + 1 : i, end, name_end + 1});
       i = end;
@@ -287,13 +292,6 @@ class Assembly {
   static bool is_below(std::string_view path, std::string_view directory) {
     return path.size() > directory.size() && path[directory.size()] == '/' &&
            path.starts_with(directory);
-  }
-
-  void set_target(const std::string& target, CatalogueEntry& entry) {
-    entry.offset_bytes = tree_.names.size();
-    entry.size_bytes = target.size();
-    entry.crc32c = crc32c(bytes_of(target));
-    tree_.names += target;
   }
 
   std::vector<Member> members_;

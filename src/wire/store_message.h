@@ -14,20 +14,12 @@
 namespace millrace::wire {
 
 inline constexpr uint32_t kStoreMessageMagic = 0x53534d52;  // "RMSS" as bytes
-inline constexpr uint16_t kStoreMessageVersion = 1;
+inline constexpr uint16_t kStoreMessageVersion = 2;
 
 enum class StoreRequestKind : uint16_t {
   kMaterialise = 1,  // write the file of `entry` into the tree, and reply when it is there
-  kWatch = 2,        // names will be created in the directory `entry`: save them from now on
-  kFlush = 3,        // save all that was created below the root; reply when it is durable
   kPlace = 4,        // put its bytes into the arena, and reply when they are there (kStoreFast)
   kFollow = 5,       // fetch ahead by the order with the number `entry` (store_order.h)
-  kFetch = 6,  // get the bytes of the name with the id `entry` (store_name.h); ESTALE: the name
-               // has changed, look again
-  kShare = 7,  // reply when the other nodes know what this one did to names below the root
-  kTake = 8,   // a program will change a file of another node: make it one of this node. `entry` is
-               // the inode of its link (store_name.h); ESTALE: the name has changed, look again
-  kReplace = 9,  // the same, but its bytes are not needed: the file is empty
 };
 
 struct StoreRequest {

@@ -15,29 +15,23 @@
 namespace millrace::wire {
 
 inline constexpr uint32_t kPeerMagic = 0x50534d52;  // "RMSP" as bytes
-inline constexpr uint16_t kPeerVersion = 1;
+inline constexpr uint16_t kPeerVersion = 2;
 
 // Longest question or answer; what is longer travels in pieces.
 inline constexpr uint32_t kPeerMessageBytes = 4 << 20;
 
 enum class PeerKind : uint16_t {
-  kChallenge = 1,    // from the node that was connected to: its nonce
-  kHello = 2,        // the reply: a nonce, and who asks; signed
-  kWelcome = 3,      // the other end knows the key, too; signed
-  kPing = 4,         // answered with nothing
-  kEnd = 5,          // end the service
-  kReadMember = 6,   // a PeerReadMember; the answer is packed bytes of a file
-  kStatus = 7,       // answered with the StoreState
-  kName = 8,         // a PeerName and its paths: what a program of the asking node did
-  kFlush = 9,        // 'B' begins a flush, 'Q' asks; the answer is a FlushProgress
-  kNotDurable = 11,  // a u32: what the asked node knows of that rank's files which are not durable;
-                     // answered with "PATH, SIZE" and a newline each, at most kNotDurableShown
-  kReadName = 10,    // a PeerReadName and a path; the answer is a PeerNamePiece and bytes
+  kChallenge = 1,   // from the node that was connected to: its nonce
+  kHello = 2,       // the reply: a nonce, and who asks; signed
+  kWelcome = 3,     // the other end knows the key, too; signed
+  kPing = 4,        // answered with nothing
+  kEnd = 5,         // end the service
+  kReadMember = 6,  // a PeerReadMember; the answer is packed bytes of a file
+  kStatus = 7,      // answered with the StoreState
+  kFlush = 9,       // without content: answered with a ticket; with it: with a FlushProgress
 };
 
-inline constexpr uint32_t kNotDurableShown = 20;
-
-// How a flush stands on the node that is asked.
+// How a flush of the node's buffer stands. Where there is none, the answer is always kDurable.
 enum class FlushProgress : uint8_t { kRunning = 'R', kDurable = 'D', kFailed = 'F' };
 
 struct PeerGreeting {
@@ -86,44 +80,5 @@ struct PeerReadMember {
   uint64_t size_bytes;  // at most kPeerMessageBytes
 };
 static_assert(sizeof(PeerReadMember) == 32);
-
-enum class PeerNameChange : uint32_t {
-  kPut = 1,      // a file was closed, and its bytes are on the asking node; or a new directory, or
-                 // a new symbolic link, whose target is the second text
-  kRemoved = 2,  // a program of the asking node removed the name, whoever created it
-  kMoved = 3,    // the same: it was renamed to the second path, with all that was below it
-  kSaved = 4,    // this version of the file is durable
-};
-
-// What a program of the asking node did to a name below the root that is not in the catalogue.
-struct PeerName {
-  PeerNameChange change;
-  uint32_t mode;        // of kPut
-  uint64_t size_bytes;  // of a file or link, as the time; both 0: any
-  int64_t mtime_ns;
-  uint64_t base_size_bytes;  // of kPut: the version that it replaces
-  int64_t base_mtime_ns;     // 0: none
-  uint32_t path_bytes;       // both paths follow, relative to the root
-  uint32_t to_bytes;         // of kMoved, and of kPut for a link; else 0
-};
-static_assert(sizeof(PeerName) == 48);
-
-// The path of a file that a program of the asked node created follows.
-struct PeerReadName {
-  uint64_t offset_bytes;
-  uint64_t size_bytes;  // at most half of kPeerMessageBytes
-};
-static_assert(sizeof(PeerReadName) == 16);
-
-// Which version of the file the bytes that follow belong to, and their checksum. This part is
-// signed.
-struct PeerNamePiece {
-  uint64_t size_bytes;  // of the whole file
-  int64_t mtime_ns;
-  uint64_t inode;
-  uint32_t mode;
-  uint32_t crc32c;  // of the bytes that follow
-};
-static_assert(sizeof(PeerNamePiece) == 32);
 
 }  // namespace millrace::wire

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <type_traits>
 
 #include "wire/wire.h"
@@ -14,7 +15,7 @@
 namespace millrace::wire {
 
 inline constexpr uint64_t kStoreStateMagic = 0x54415453534d5200;  // "\0RMSSTAT" as bytes
-inline constexpr uint32_t kStoreStateVersion = 1;
+inline constexpr uint32_t kStoreStateVersion = 2;
 inline constexpr size_t kStorePathBytes = 4096;  // with the zero at the end, as PATH_MAX
 
 // Names in the directory of a node.
@@ -23,16 +24,14 @@ inline constexpr char kStoreStateFile[] = "state";
 inline constexpr char kStoreSocketFile[] = "socket";
 inline constexpr char kStoreTreeDirectory[] = "tree";
 inline constexpr char kStoreMakingDirectory[] = "making";
-inline constexpr char kStorePacksDirectory[] = "packs";      // copies of the node's partitions
-inline constexpr char kStorePeersFile[] = "peers";           // the services of the job, and its key
-inline constexpr char kStoreWrittenFile[] = "written";       // the log of what programs created
-inline constexpr char kStoreFetchedDirectory[] = "fetched";  // copies of what others created
-inline constexpr char kStoreArenaFile[] = "arena";           // kStoreFast: the bytes of files
+inline constexpr char kStoreBufferPrefix[] = "buffer-";  // + the name of the job, beside the node's
+inline constexpr char kStorePacksDirectory[] = "packs";  // copies of the node's partitions
+inline constexpr char kStorePeersFile[] = "peers";       // the services of the job, and its key
+inline constexpr char kStoreArenaFile[] = "arena";       // kStoreFast: the bytes of files
 inline constexpr char kStorePlacesFile[] = "places";  // kStoreFast: where they are, u64 per entry
 
 // Bits of `flags`.
-inline constexpr uint64_t kStoreFast = 1;    // clients read from the arena
-inline constexpr uint64_t kStoreShared = 2;  // other nodes see what programs create
+inline constexpr uint64_t kStoreFast = 1;  // clients read from the arena
 
 // A number in `places`: one of these, or the offset of the file's bytes in the arena, a multiple of
 // kPlaceAlignment.
@@ -67,16 +66,18 @@ struct StoreState {
   uint32_t version;  // kStoreStateVersion
   uint32_t service_pid;
   uint64_t service_start_time;   // from /proc/PID/stat: distinguishes reused PIDs
-  uint64_t flags;                // kStoreFast, kStoreShared
+  uint64_t flags;                // kStoreFast
   char root[kStorePathBytes];    // where programs see the files: absolute, normal, zero-terminated
   char origin[kStorePathBytes];  // the same files on the shared file system; empty: none
+  char upper[kStorePathBytes];   // where programs create files: without links; empty: nowhere
+  char globs[kStorePathBytes];   // --buffer: patterns, each with a zero; empty: no buffer
   StoreCounters counters;
-  uint64_t written;   // 0: nothing was created below the root. Changed like a counter
   uint64_t replaced;  // files that the service has removed from the tree for others. A counter
+  uint64_t reserved;  // 0
 };
-static_assert(sizeof(StoreState) == 8304);
+static_assert(sizeof(StoreState) == 16496);
 static_assert(offsetof(StoreState, root) == 32);
-static_assert(offsetof(StoreState, counters) == 8224);
+static_assert(offsetof(StoreState, counters) == 16416);
 static_assert(std::is_trivially_copyable_v<StoreState>);
 
 // Null, or what is wrong with a state that someone mapped or read.
@@ -89,8 +90,12 @@ inline const char* problem_of(const StoreState& state) {
     }
     return false;
   };
-  if (!ends(state.root) || !ends(state.origin)) return "has a path without an end";
+  for (const auto* text : {&state.root, &state.origin, &state.upper, &state.globs}) {
+    if (!ends(*text)) return "has a path without an end";
+  }
   if (state.root[0] != '/' || state.root[1] == '\0') return "has a root that is not a usable path";
+  if (state.upper[0] != '/' && state.upper[0] != '\0')
+    return "has an upper directory that is no path";
   return nullptr;
 }
 

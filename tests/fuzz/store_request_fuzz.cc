@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 
 #include "base/file.h"
 #include "base/temporary_directory.h"
@@ -53,6 +54,8 @@ struct Node {
     options.packs = top / "packs";
     options.root = "/data/set";
     options.local = top / "local";
+    options.save = top / "save";
+    options.buffer_globs = {"*"};
     options.thread_count = 2;
     auto first = comm::listen_for_ranks({.only_this_host = true, .interface = {}});
     auto second = comm::listen_for_ranks({.only_this_host = true, .interface = {}});
@@ -96,8 +99,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size >= 2 && data[0] == 0) {
     const ByteView question(reinterpret_cast<const std::byte*>(data + 2), size - 2);
     // A kind that is not served ends the connection. An error is an answer, too.
-    const auto kind = static_cast<uint16_t>(4 + data[1] % 8);
-    static_cast<void>(node.other->ask(comm::kFirstRank, wire::PeerKind{kind}, question));
+    using wire::PeerKind;
+    constexpr PeerKind kServed[] = {PeerKind::kPing, PeerKind::kEnd, PeerKind::kReadMember,
+                                    PeerKind::kStatus, PeerKind::kFlush};
+    static_cast<void>(
+        node.other->ask(comm::kFirstRank, kServed[data[1] % std::size(kServed)], question));
     require(!node.other->is_lost(comm::kFirstRank));
   } else {
     const File socket = connect_to(node.service->node());

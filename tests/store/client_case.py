@@ -3,6 +3,7 @@
 Every program runs twice: on a directory, and on a root that does not exist, with the library and a node. Their names
 have the same length, and the output must be the same except for that name."""
 
+import glob
 import os
 import random
 import re
@@ -31,6 +32,19 @@ MAKERS = (
 )
 
 
+def make_programs(folder: Path) -> None:
+    folder.mkdir()
+    shutil.copy("/bin/echo", folder / "tool")
+    for library in glob.glob("/lib/*-linux-gnu/libz.so.1"):
+        shutil.copy(library, folder / "libz.so")
+    texts = {"named": "#!/bin/sh\necho $0 $# \"$@\"\n", "by_option": "#! /bin/sh -e \nfalse; echo it goes on\n",
+             "without_line": "echo without $0 $1\n", "by_relative": "#!bin/tool one\n", "wrong": "#!/nothing/here\n"}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    (folder / "denied").write_text(texts["named"])
+
+
 def make_dataset(root: Path) -> None:
     generator = random.Random(3)
     for i in range(40):
@@ -48,6 +62,7 @@ def make_dataset(root: Path) -> None:
     (root / "zero").touch()
     (root / "script.sh").write_text("#!/bin/sh\necho it runs\n")
     (root / "script.sh").chmod(0o755)
+    make_programs(root / "bin")
     (root / "to_file").symlink_to("val/words.txt")
     (root / "to_folder").symlink_to("train/class1")
     (root / "val" / "up").symlink_to("../train/class2/0002.bin")

@@ -139,6 +139,52 @@ os.chdir("../..")
 print(sorted(os.listdir("data")), os.path.isfile("data/zero"), os.path.isdir("./data/val"))
 """, cwd="ROOT")
 
+    def test_paths_that_leave_the_root(self):
+        self.check_same(["bash", "-c", "cat ROOT/../data/to_file ROOT/../../*/data/none ROOT/../data/../data/val/words.txt; cd ROOT/val;"
+                         "cat ../../data/zero ../../data/train/../to_file; ls ../../data/ ../../data/to_folder/; cat ../../data/zero/;"
+                         "cd ../../data/train; pwd; stat -c %F ../../data; realpath ../../data/to_file"], edit=sorted_lines, code=0)
+        self.python("""
+import os
+for side in (os.path.dirname(root), os.path.dirname(os.path.dirname(root))):
+    with open(side + "/beside", "w") as file:
+        file.write(file.name)
+os.chdir(root + "/train")
+print(open(root + "/../beside").read(), open("../../beside").read(), open("../../../beside").read(), os.listdir("../../data/empty"))
+fd = os.open("class1", os.O_RDONLY)
+print(os.read(os.open("../../../data/val/words.txt", os.O_RDONLY, dir_fd=fd), 9), os.stat("../../..", dir_fd=fd) == os.stat("../.."))
+for side in ("../../", "../../../"):
+    os.rename(side + "beside", side + "moved")
+    os.unlink(side + "moved")
+""")
+
+    def test_names_of_the_process_in_proc(self):
+        self.python("""
+import os, subprocess
+os.chdir(root + "/train/class1")
+fd = os.open(root + "/val/words.txt", os.O_RDONLY)
+folder = os.open(root + "/val", os.O_RDONLY)
+os.dup2(fd, 0)
+own = f"/proc/{os.getpid()}"
+for name in ("/proc/self/cwd", own + "/cwd", "/proc/thread-self/cwd", f"/proc/self/fd/{fd}", f"/dev/fd/{folder}", own + f"/fd/{fd}"):
+    status = os.stat(name)
+    print(os.readlink(name), os.path.realpath(name), status.st_size if os.path.isfile(name) else sorted(map(os.fsencode, os.listdir(name))),
+          os.path.islink(name), os.path.samestat(status, os.stat(os.readlink(name))))
+proc = os.open("/proc/self/fd", os.O_RDONLY)
+print(os.readlink(str(fd), dir_fd=proc), os.path.realpath("/dev/stdin"), os.path.samefile("/dev/stdin", root + "/to_file"))
+print(len(open("/proc/self/cwd/0001.bin", "rb").read()), open(f"/proc/self/fd/{folder}/with space").read(), open("/dev/stdin").read(4))
+print(os.path.exists("/proc/self/cwd/../class2/0002.bin"), os.path.exists(f"/dev/fd/{fd}/x"), os.path.exists("/proc/self/cwd/missing"))
+print(subprocess.run("readlink /proc/self/cwd; readlink -f /proc/self/cwd/0001.bin; ls -l /proc/self/fd | grep -o 'words.*'; ls /proc/self/cwd/"
+                     "; cat /dev/stdin | wc; readlink /proc/$$/cwd; cd /proc/self/cwd; pwd -P; test /dev/stdin -ef ../../to_file; echo $?",
+                     shell=True, stdin=fd, capture_output=True, text=True).stdout)
+import ctypes
+libc = ctypes.CDLL(None)
+for size in (3, 10, 300):
+    buffer = ctypes.create_string_buffer(300)
+    print(libc.readlink(b"/proc/self/cwd", buffer, size), buffer.value.replace(b"/plain/", b"/store/"))
+os.chdir("/")
+print(os.readlink("/proc/self/cwd"), os.readlink("/proc/self/exe") == os.path.realpath("/proc/self/exe"))
+""")
+
     def test_links_from_outside(self):
         self.python("""
 import os, glob, pathlib, subprocess

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`store mount` with real programs, static ones too; with damaged packs, killed processes and a running store."""
 
+import errno
 import filecmp
 import json
 import os
@@ -206,6 +207,24 @@ class MountTest(unittest.TestCase):
             (self.at / "missing").stat()
         self.unmount(process)
 
+    def test_names_and_attributes_answer_as_in_a_directory(self):
+        self.pack()
+        process = self.mount()
+        attempts = [lambda top: os.stat(top / ("n" * 256)), lambda top: os.stat(top / ("n" * 1000)),
+                    lambda top: os.getxattr(top / "raw", "user.missing")]
+        for attempt in attempts:
+            found = []
+            for top in (self.source, self.at):
+                with self.assertRaises(OSError) as caught:
+                    attempt(top)
+                found.append(caught.exception.errno)
+            self.assertEqual(found[0], found[1])
+        with self.assertRaises(OSError) as caught:
+            os.setxattr(self.at / "raw", "user.new", b"")
+        self.assertEqual(caught.exception.errno, errno.EROFS)
+        self.assertEqual(os.listxattr(self.at / "raw"), [])
+        self.unmount(process)
+
     def test_a_damaged_file_gives_an_error_and_one_line(self):
         for codec in ("none", "zstd"):
             with self.subTest(codec=codec):
@@ -304,7 +323,14 @@ class MountTest(unittest.TestCase):
     def test_in_the_background(self):
         self.pack()
         self.addCleanup(subprocess.run, ["umount", "-l", self.at], capture_output=True)
-        self.run_store("mount", "--packs", self.packs, self.at, "--background")  # does not keep our pipes
+        reading, writing = os.pipe()
+        os.set_inheritable(writing, True)
+        subprocess.run([MILLRACE, "store", "mount", "--packs", self.packs, self.at, "--background"], check=True,
+                       pass_fds=[writing], capture_output=True, timeout=PATIENCE_S)  # does not keep our pipes
+        os.close(writing)
+        os.set_blocking(reading, False)
+        self.assertEqual(os.read(reading, 1), b"")
+        os.close(reading)
         self.assert_equal_trees()
         self.run_store("unmount", self.at)
         self.assertFalse(self.is_mounted())

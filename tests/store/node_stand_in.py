@@ -55,8 +55,10 @@ class Node:
                 os.mkdir(real)
             elif kind == KIND_LINK:
                 os.symlink(target, real)
-        text = b"\0RMSSTAT" + struct.pack("<IIQQ", 1, os.getpid(), 0, int(fast))
-        text += os.fsencode(root).ljust(4096, b"\0") + origin.encode().ljust(4096, b"\0") + bytes(80)
+        text = b"\0RMSSTAT" + struct.pack("<IIQQ", 2, os.getpid(), 0, int(fast))
+        text += os.fsencode(root).ljust(4096, b"\0") + origin.encode().ljust(4096, b"\0")
+        (folder / "upper").mkdir()  # for what programs create
+        text += os.fsencode(folder / "upper").ljust(4096, b"\0") + bytes(4096 + 80)
         (folder / "state").write_bytes(text)
         if fast:
             (folder / "arena").write_bytes(bytes(64))
@@ -81,7 +83,7 @@ class Node:
         with connection:
             while request := connection.recv(100):
                 magic, version, kind, number, entry = REQUEST.unpack(request)
-                assert (magic, version) == (0x53534d52, 1) and kind in (KIND_MATERIALISE, KIND_PLACE), request
+                assert (magic, version) == (0x53534d52, 2) and kind in (KIND_MATERIALISE, KIND_PLACE), request
                 self.requests.append(entry)
                 time.sleep(self.delay_s)
                 error = self.error or (self.place(entry) if kind == KIND_PLACE else self.materialise(entry))
@@ -121,7 +123,7 @@ class Node:
         return 0
 
     def counters(self) -> dict:
-        return dict(zip(COUNTERS, struct.unpack_from("<5Q", (self.folder / "state").read_bytes(), 8224)))
+        return dict(zip(COUNTERS, struct.unpack_from("<5Q", (self.folder / "state").read_bytes(), 16416)))
 
     def stop(self):
         """As if it was killed: the socket stays, but nobody listens."""

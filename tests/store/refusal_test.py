@@ -2,10 +2,13 @@
 """What the store's client refuses, and what it does when something fails: client_case.py."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
+from pathlib import Path
 
 from client_case import FOLDER, MILLRACE, ClientTest, setUpModule, add_fast_mode
 
@@ -105,6 +108,30 @@ class FailureTest(ClientTest):
                                   "assert os.path.samestat(os.fstat(f.fileno()), s)", f"{self.root}/val/words.txt"])
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_an_origin_that_has_changed_is_an_error_that_names_the_file(self):
+        origin = Path(tempfile.mkdtemp(prefix="mr-"))
+        self.addCleanup(shutil.rmtree, origin, True)
+        shutil.copytree(self.plain, origin, symlinks=True, dirs_exist_ok=True)
+        words = (origin / "val" / "words.txt").read_bytes()
+        self.node = self.make_node(origin=str(origin))
+        self.node.stop()
+        # Other bytes with the old length and time; another length; the same bytes with another time; a directory.
+        kept = (origin / "val" / "words.txt").stat()
+        (origin / "val" / "words.txt").write_bytes(words[:-2] + b"?\n")
+        os.utime(origin / "val" / "words.txt", ns=(kept.st_atime_ns, kept.st_mtime_ns))
+        (origin / "val" / "with space").write_bytes(b"longer than it was")
+        os.utime(origin / "train" / "class1" / "0001.bin")
+        (origin / "train" / "class2" / "0002.bin").unlink()
+        (origin / "train" / "class2" / "0002.bin").mkdir()
+        for name, reason in (("val/words.txt", b"has other bytes in the origin"), ("val/with space", b"has another size in the origin"),
+                             ("train/class2/0002.bin", b"is no file in the origin")):
+            with self.subTest(name):
+                done = self.read(name)
+                self.assertEqual((done.returncode, done.stdout), (1, b""))
+                self.assertIn(b"Input/output error", done.stderr)
+                self.assertIn(name.encode() + b" is not available, and " + reason, done.stderr)
+        self.assertEqual(self.read("train/class1/0001.bin").stdout, (self.plain / "train" / "class1" / "0001.bin").read_bytes())
+
     def test_without_an_origin_it_is_an_error_that_names_the_file(self):
         self.node.stop()
         done = self.read("val/words.txt")
@@ -131,15 +158,21 @@ class FailureTest(ClientTest):
         self.assertEqual(done.stdout, (self.plain / "large.bin").read_bytes())
         self.assertIn(b"has no room left", done.stderr)
 
-    def test_a_missing_node_is_reported_and_changes_nothing(self):
+    def test_a_directory_that_is_no_node_is_reported_and_changes_nothing(self):
+        done = self.run_in_store(["cat", f"{self.plain}/zero"], env={"MILLRACE_STORE": str(self.plain)})
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(f"the store at {self.plain} cannot be used".encode(), done.stderr)
+
+    def test_a_node_that_is_gone_is_not_mentioned(self):
+        """After `store down`, the shell still exports its name: not a reason to warn at each command."""
         done = self.run_in_store(["cat", f"{self.plain}/zero"], env={"MILLRACE_STORE": "/nonexistent/node"})
         self.assertEqual(done.returncode, 0)
-        self.assertIn(b"the store at /nonexistent/node cannot be used", done.stderr)
+        self.assertEqual(done.stderr, b"")
 
     def test_a_message_that_nobody_reads_does_not_end_the_program(self):
         reader, writer = os.pipe()
         os.close(reader)
-        done = subprocess.run(["cat", f"{self.plain}/zero"], env=self.environment(MILLRACE_STORE="/nonexistent/node"),
+        done = subprocess.run(["cat", f"{self.plain}/zero"], env=self.environment(MILLRACE_STORE=str(self.plain)),
                               stdout=subprocess.DEVNULL, stderr=writer, timeout=100)
         os.close(writer)
         self.assertEqual(done.returncode, 0)

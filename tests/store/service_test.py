@@ -4,6 +4,7 @@
 import ctypes.util
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -48,13 +49,13 @@ def ask(node: Path, entries: list) -> dict:
         connection.connect(str(node / "socket"))
         errors = {}
         for entry in entries:
-            connection.send(REQUEST.pack(MAGIC, 1, 1, entry, entry))
+            connection.send(REQUEST.pack(MAGIC, 2, 1, entry, entry))
         while len(errors) < len(entries):
             reply = connection.recv(64)
             if not reply:
                 raise ConnectionError("the service has ended")
             magic, version, kind, number, error, _ = REPLY.unpack(reply)
-            assert (magic, version, kind) == (MAGIC, 1, 1)
+            assert (magic, version, kind) == (MAGIC, 2, 1)
             errors[number] = error
         return errors
 
@@ -137,6 +138,34 @@ class ServiceTest(unittest.TestCase):
         self.assertFalse(node.exists())
         self.assertEqual(self.store("status", "--local", self.local).stdout, "no store is running\n")
         self.store("down", "--local", self.local, code=1)
+
+    def test_up_keeps_no_descriptor_of_the_shell(self):
+        """A shell that reads from a pipe waits until it is closed everywhere, such as in a step of a CI job."""
+        reading, writing = os.pipe()
+        done = subprocess.run([MILLRACE, "store", "up", *map(str, self.up_args)], capture_output=True, text=True,
+                              env=self.environment, timeout=PATIENCE_S, pass_fds=[writing])
+        os.close(writing)
+        node = Path(done.stdout.splitlines()[0].split("=", 1)[1].strip("'"))
+        self.addCleanup(subprocess.run, [MILLRACE, "store", "down", "--node", node], capture_output=True)
+        self.assertTrue(self.status(node)["running"])
+        os.set_blocking(reading, False)
+        self.assertEqual(os.read(reading, 1), b"")  # its end; BlockingIOError: the service has it open
+        os.close(reading)
+
+    def test_a_limit_on_file_sizes_refuses_long_files_and_is_named(self):
+        """ulimit -f: whoever writes more gets SIGXFSZ, which ends most programs."""
+        limit = 17_000  # the service's own files are shorter
+        up = subprocess.run([MILLRACE, "store", "up", *map(str, self.up_args)], capture_output=True, text=True,
+                            env=self.environment, timeout=PATIENCE_S,
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+        self.assertEqual(up.returncode, 0, up.stderr)
+        node = Path(up.stdout.splitlines()[0].split("=", 1)[1].strip("'"))
+        self.addCleanup(subprocess.run, [MILLRACE, "store", "down", "--node", node], capture_output=True)
+        errors = ask(node, self.files)
+        refused = {entry for entry, error in errors.items() if error != 0}
+        self.assertEqual(refused, {i for i in self.files if self.paths[i]["bytes"] > limit})
+        self.assertTrue(self.status(node)["running"])
+        self.assertIn("ulimit -f", (node / "log").read_text())
 
     def test_run_gives_the_command_its_environment_and_returns_its_exit_code(self):
         script = 'test -S "$MILLRACE_STORE/socket" && echo "$LD_PRELOAD" && echo to stderr >&2 && exit 7'

@@ -1,28 +1,16 @@
 #!/usr/bin/env python3
-"""Files that programs create below the root of a store: seen at once, saved in order, never lost without a word."""
+"""Files that programs create below the root of a store: ordinary files of one ordinary directory."""
 
-import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
 MILLRACE = os.environ["MILLRACE"]
 PATIENCE_S = 60
-
-
-def wait_until(condition) -> bool:
-    end = time.monotonic() + PATIENCE_S
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def contents(folder: Path) -> dict:
@@ -71,31 +59,6 @@ class WriteTest(unittest.TestCase):
 
     def python(self, script: str, **more):
         return self.run_in_store(sys.executable, "-c", f"import os\nroot = {str(self.root)!r}\n" + script, **more)
-
-    def up(self, *words) -> dict:
-        """Returns the environment of programs that use the store."""
-        exports = dict(line.removeprefix("export ").split("=", 1)
-                       for line in self.store("up", *self.args, *words).stdout.splitlines())
-        environment = {**self.environment, **{key: value.strip("'") for key, value in exports.items()}}
-        self.addCleanup(subprocess.run, [MILLRACE, "store", "down", "--node", environment["MILLRACE_STORE"]],
-                        capture_output=True, env=self.environment)
-        return environment
-
-    def down(self, environment: dict, code=0):
-        return self.store("down", "--node", environment["MILLRACE_STORE"], code=code)
-
-    def status(self, environment: dict) -> dict:
-        (found,) = json.loads(self.store("status", "--json", "--node", environment["MILLRACE_STORE"]).stdout)["stores"]
-        return found
-
-    def states(self, environment: dict) -> dict:
-        return {file["path"]: file["state"] for file in self.status(environment)["created"]}
-
-    def bash(self, environment: dict, script: str, code=0) -> str:
-        done = subprocess.run(["bash", "-ec", script.replace("ROOT", str(self.root))], capture_output=True, text=True,
-                              env=environment, timeout=PATIENCE_S)
-        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
-        return done.stdout
 
     def saved(self) -> dict:
         """What the save directory has, which is the origin here, besides the dataset."""
@@ -327,179 +290,77 @@ if "torch" in modules:
             self.assertEqual(numpy.load(self.source / "m.npy").sum(), 7000)
         self.assert_clean()
 
-    def test_status_flush_and_down(self):
-        environment = self.up("--save", self.save)
-        self.bash(environment, "echo one > ROOT/a; mkdir ROOT/d; echo two > ROOT/d/b")
-        self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"])
-        self.assertEqual(self.states(environment), {"a": "DURABLE", "d/b": "DURABLE"})
-        self.assertEqual(contents(self.save), {"a": b"one\n", "d": None, "d/b": b"two\n"})
-        self.bash(environment, "echo more >> ROOT/a; rm ROOT/d/b; rmdir ROOT/d; echo x > ROOT/c; mv ROOT/c ROOT/e")
-        done = self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"])
-        self.assertIn("2 files of 11 B: 2 DURABLE in " + str(self.save), done.stdout)
-        self.assertEqual(contents(self.save), {"a": b"one\nmore\n", "e": b"x\n"})
-        self.down(environment)
-        self.assertEqual(self.saved(), {})
+    def test_files_of_earlier_jobs_are_there_and_are_changed_like_any_others(self):
+        self.shell("mkdir ROOT/runs; echo one > ROOT/runs/log; ln ROOT/runs/log ROOT/runs/second; echo x > ROOT/val/new",
+                   words=["--save", self.save])
+        done = self.shell("""
+cat ROOT/runs/log; ls ROOT/runs ROOT/val
+echo two >> ROOT/runs/second; cat ROOT/runs/log; mv ROOT/runs ROOT/kept
+(set -C; ! echo no > ROOT/val/new) 2> /dev/null; cat ROOT/val/new
+""", words=["--save", self.save])
+        self.assertEqual(done.stdout, f"one\n{self.root}/runs:\nlog\nsecond\n\n{self.root}/val:\n2\nnew\none\ntwo\nx\n")
+        self.assertEqual(contents(self.save), {"kept": None, "kept/log": b"one\ntwo\n", "kept/second": b"one\ntwo\n",
+                                               "val": None, "val/new": b"x\n"})
         self.assert_clean()
 
-    def test_files_are_saved_in_the_background_without_a_flush(self):
-        environment = self.up("--save", self.save)
-        self.bash(environment, "echo one > ROOT/train/a.tmp; mv ROOT/train/a.tmp ROOT/train/a")
-        self.assertTrue(wait_until(lambda: self.states(environment) == {"train/a": "DURABLE"}))
-        self.assertEqual(contents(self.save), {"train": None, "train/a": b"one\n"})
-        self.bash(environment, "mv ROOT/train/a ROOT/b")
-        self.assertTrue(wait_until(lambda: contents(self.save) == {"train": None, "b": b"one\n"}))
-        self.bash(environment, "rm ROOT/b")
-        self.assertTrue(wait_until(lambda: contents(self.save) == {"train": None}))
+    def test_two_jobs_that_append_to_one_file_keep_all_lines(self):
+        script = f"for i in $(seq 200); do echo $0 $i >> {self.root}/log; done"
+        jobs = [subprocess.Popen([MILLRACE, "store", "run", *map(str, self.args), "--save", str(self.save), "--", "bash",
+                                  "-c", script, name], env=self.environment) for name in ("a", "b")]
+        self.assertEqual([job.wait(timeout=PATIENCE_S) for job in jobs], [0, 0])
+        lines = (self.save / "log").read_text().split("\n")[:-1]
+        self.assertEqual(sorted(lines), sorted(f"{name} {i}" for name in "ab" for i in range(1, 201)))
 
-    def test_an_open_file_is_local_until_it_is_closed_or_flushed(self):
-        environment = self.up("--save", self.save)
-        writer = subprocess.Popen(["bash", "-c", f"exec 5> {self.root}/log; echo one >&5; echo ready; read; "
-                                   "echo two >&5; read"], env=environment, stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE, text=True)
-        self.addCleanup(writer.kill)
-        writer.stdout.readline()
-        self.assertEqual(self.states(environment), {"log": "LOCAL"})
-        self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"])
-        self.assertEqual((self.save / "log").read_text(), "one\n")
-        writer.stdin.write("\n")
-        writer.stdin.flush()
-        self.assertTrue(wait_until(lambda: self.states(environment) == {"log": "LOCAL"}))
-        writer.kill()  # the kernel closes the file
-        writer.wait()
-        self.assertTrue(wait_until(lambda: self.states(environment) == {"log": "DURABLE"}))
-        self.assertEqual((self.save / "log").read_text(), "one\ntwo\n")
-        writer.stdin.close()
-        writer.stdout.close()
+    def test_a_name_of_the_pack_is_the_packs(self):
+        """Even if --save has a file, or something of another kind, under that name."""
+        (self.save / "train" / "1").mkdir(parents=True)
+        (self.save / "train" / "0").write_text("another")
+        (self.save / "val").write_text("a file")
+        before = contents(self.save)
+        done = self.shell("cat ROOT/train/0 ROOT/train/1; ls ROOT/train ROOT/val; ! rm ROOT/train/0; "
+                          "! mv ROOT/train ROOT/t; ! echo x > ROOT/train/0; ! echo x > ROOT/val/x",
+                          words=["--save", self.save])
+        self.assertEqual(done.stdout, f"train/0\ntrain/1\n{self.root}/train:\n0\n1\n\n{self.root}/val:\n2\n")
+        self.assertEqual(contents(self.save), before)
 
-    def test_without_a_place_to_save_the_loss_is_said(self):
+    def test_without_a_place_for_new_files_creating_one_is_refused_with_one_line(self):
         shutil.rmtree(self.source)
-        done = self.shell("echo one > ROOT/a; cat ROOT/a")
-        self.assertEqual(done.stdout, "one\n")
-        self.assertIn("1 file was created below", done.stderr)
-        self.assertIn("lost, because there is no --save and no --origin", done.stderr)
-        self.assertIn("a, 4 B", done.stderr)
-        environment = self.up()
-        self.bash(environment, "echo one > ROOT/a")
-        refused = self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"], code=1)
-        self.assertIn("start the store with --save", refused.stderr)
+        done = self.python("""
+import errno
+for attempt in (lambda: open(root + "/a", "w"), lambda: os.mkdir(root + "/d"), lambda: os.symlink("x", root + "/l"),
+                lambda: os.open(root, os.O_TMPFILE | os.O_RDWR)):
+    try:
+        attempt()
+    except OSError as error:
+        print(errno.errorcode[error.errno], end=" ")
+print(os.access(root, os.W_OK), os.path.exists(root + "/a"), sorted(os.listdir(root)))
+""")
+        self.assertEqual(done.stdout, "EROFS EROFS EROFS EROFS False False ['README', 'train', 'val']\n")
+        self.assertEqual(done.stderr.count("millrace:"), 1)
+        self.assertIn(f"nothing can be created below {self.root}: the store has no origin. Start it with --save DIR",
+                      done.stderr)
 
-
-class FaultTest(WriteTest):
-    def kill_service(self, environment: dict):
-        os.kill(self.status(environment)["pid"], signal.SIGKILL)
-        self.assertTrue(wait_until(lambda: not self.status(environment)["running"]))
-
-    def rescued(self) -> dict:
-        (folder,) = self.local.glob("millrace-store-*/rescued-*")
-        return contents(folder)
-
-    def test_the_next_service_keeps_what_a_killed_one_did_not_save(self):
-        environment = self.up("--save", self.save)
-        self.bash(environment, "echo one > ROOT/a")
-        self.assertTrue(wait_until(lambda: self.states(environment) == {"a": "DURABLE"}))
-        self.kill_service(environment)
-        done = subprocess.run(["bash", "-c", f"mkdir {self.root}/d; echo two > {self.root}/d/b; cat {self.root}/d/b"],
-                              capture_output=True, text=True, env=environment)
-        self.assertEqual(done.stdout, "two\n")
-        self.assertEqual(self.states(environment), {"a": "DURABLE", "d/b": "LOCAL"})
-        done = self.store("up", *self.args)
-        self.assertIn("1 file was not saved", done.stderr)
-        self.assertIn("d/b, 4 B", done.stderr)
-        self.assertEqual(self.rescued(), {"d": None, "d/b": b"two\n"})
-        self.assertEqual(contents(self.save), {"a": b"one\n"})
-        self.store("down", "--local", self.local)
-
-    def test_run_keeps_and_lists_what_its_killed_service_did_not_save(self):
+    def test_a_killed_service_has_no_part_in_it(self):
         script = ('pid=$("$0" store status --json | python3 -c \'import json, sys; '
                   'print(json.load(sys.stdin)["stores"][0]["pid"])\'); echo a > ROOT/a; kill -9 $pid; echo b > ROOT/b')
-        done = self.run_in_store("bash", "-c", script.replace("ROOT", str(self.root)), MILLRACE,
-                                 words=["--save", self.save], code=1)
-        self.assertIn("the service ended before the command", done.stderr)
-        self.assertIn("b, 2 B", done.stderr)
-        self.assertEqual({**contents(self.save), **self.rescued()}, {"a": b"a\n", "b": b"b\n"})
+        self.run_in_store("bash", "-c", script.replace("ROOT", str(self.root)), MILLRACE, words=["--save", self.save])
+        self.assertEqual(contents(self.save), {"a": b"a\n", "b": b"b\n"})
 
-    def mount(self, folder: Path, size: str):
-        folder.mkdir(exist_ok=True)
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True)
+    def test_a_full_disk_is_the_writers_error(self):
+        self.save.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", self.save], capture_output=True)
         if mounted.returncode != 0:
-            self.skipTest("cannot mount")
-        self.addCleanup(subprocess.run, ["umount", "-l", folder])
+            self.skipTest("cannot mount a small file system")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.save])
+        done = self.shell("! head -c 4000000 /dev/zero > ROOT/a; rm ROOT/a; echo b > ROOT/b", words=["--save", self.save])
+        self.assertIn("No space left", done.stderr)
+        self.assertEqual(contents(self.save), {"b": b"b\n"})
 
-    @unittest.skipUnless(os.geteuid() == 0, "needs root, to mount a small file system")
-    def test_a_full_shared_disk_is_tried_again_and_nothing_overtakes(self):
-        self.mount(self.save, "1m")
-        environment = self.up("--save", self.save)
-        self.bash(environment, "head -c 2000000 /dev/urandom > ROOT/ckpt; echo ckpt > ROOT/latest.tmp; "
-                  "mv ROOT/latest.tmp ROOT/latest")
-        refused = self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"], code=1)
-        self.assertIn("could not be saved", refused.stderr)
-        self.assertEqual(set(self.states(environment).values()) - {"LOCAL", "FLUSHING"}, set())
-        self.assertEqual({name for name in contents(self.save) if not name.startswith(".")}, set())
-        subprocess.run(["mount", "-o", "remount,size=10m", self.save], check=True)
-        self.store("flush", "--wait", "--node", environment["MILLRACE_STORE"])
-        self.assertEqual(self.states(environment), {"ckpt": "DURABLE", "latest": "DURABLE"})
-        self.assertEqual(set(contents(self.save)), {"ckpt", "latest"})
-        done = self.down(environment)
-        self.assertIn("files stay LOCAL, and it is tried again", done.stderr)
-
-    @unittest.skipUnless(os.geteuid() == 0, "needs root, to mount a small file system")
-    def test_what_cannot_be_saved_at_the_end_is_kept_and_the_run_fails(self):
-        self.mount(self.save, "1m")
-        done = self.shell("head -c 2000000 /dev/zero > ROOT/ckpt", words=["--save", self.save], code=1)
-        self.assertIn("ckpt, 1.91 MiB", done.stderr)
-        self.assertIn("no space left", done.stderr)
-        self.assertEqual(self.rescued(), {"ckpt": bytes(2000000)})
-        self.assertEqual(contents(self.save), {})
-
-    @unittest.skipUnless(os.geteuid() == 0, "needs root, to mount a file system")
-    def test_a_read_only_shared_disk_is_named(self):
-        self.mount(self.save, "1m")
-        subprocess.run(["mount", "-o", "remount,ro", self.save], check=True)
-        done = self.shell("echo x > ROOT/a", words=["--save", self.save], code=1)
-        self.assertIn("read-only file system", done.stderr)
-        self.assertEqual(self.rescued(), {"a": b"x\n"})
-
-    @unittest.skipUnless(os.geteuid() == 0, "needs root, to mount a small file system")
-    def test_a_full_node_gives_the_writer_enospc(self):
-        self.mount(self.local, "1m")
-        done = self.python("""
-import errno, time
-try:
-    with open(root + "/a", "wb") as file:
-        file.write(bytes(4 << 20))
-except OSError as error:
-    print(errno.errorcode[error.errno])
-os.unlink(root + "/a")
-for i in range(500):  # the service may have it open for a moment
-    try:
-        with open(root + "/b", "w") as file:
-            file.write("b")
-        break
-    except OSError:
-        time.sleep(0.02)
-""")
-        self.assertEqual(done.stdout, "ENOSPC\n")
-        self.assertEqual(self.saved(), {"b": b"b"})
-
-    def test_killed_in_the_middle_of_saving_loses_nothing(self):
-        for pause_s in (0.0, 0.02, 0.05, 0.1, 0.2):
-            save = self.folder / f"save{pause_s}"
-            environment = self.up("--save", save)
-            self.bash(environment, "head -c 40000000 /dev/urandom > ROOT/x; cp ROOT/x ROOT/y; cp ROOT/x ROOT/z")
-            time.sleep(pause_s)
-            bytes_of_x = (Path(environment["MILLRACE_STORE"]) / "tree/x").read_bytes()
-            self.kill_service(environment)
-            states = self.states(environment)
-            self.assertEqual(set(states), {"x", "y", "z"})
-            self.down(environment, code=0 if set(states.values()) == {"DURABLE"} else 1)
-            rescued = {}
-            for folder in self.local.glob("millrace-store-*/rescued-*"):
-                rescued = contents(folder)
-                shutil.rmtree(folder)
-            for name, state in states.items():
-                found = (save / name).read_bytes() if state == "DURABLE" else rescued[name]
-                self.assertEqual(found, bytes_of_x, (name, state))
-            self.assertEqual([name for name in contents(save) if name.startswith(".")], [])
+    def test_save_below_the_root_is_refused(self):
+        done = subprocess.run([MILLRACE, "store", "run", *map(str, self.args), "--save", str(self.root / "out"), "--",
+                               "true"], capture_output=True, text=True, env=self.environment)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("choose another --save", done.stderr)
 
 
 if __name__ == "__main__":

@@ -5,20 +5,13 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cstring>
 
-#include "hook/environment.h"
-#include "hook/say.h"
 #include "hook/syscall.h"
-#include "store/preload/exec_environment.h"
 #include "store/preload/fast.h"
-#include "store/preload/shown.h"
-#include "store/preload/text.h"
-#include "wire/store_name.h"
 
 namespace millrace::store {
 
@@ -29,15 +22,8 @@ namespace {
 
 constinit std::atomic<bool> warned_fallback{false};
 constinit std::atomic<bool> warned_failure{false};
-constinit std::atomic<bool> warned_local{false};
-constinit std::atomic<bool> warned_remote{false};
+constinit std::atomic<bool> warned_read_only{false};
 constinit std::atomic<uint64_t> next_request{1};
-
-constexpr int kTakeTries = 8;  // of a name that changes all the time
-
-struct Message {
-  char text[3 * kPathBytes];
-};
 
 uint64_t now_ns() {
   timespec now;
@@ -49,7 +35,7 @@ uint64_t now_ns() {
 void* map_file(std::string_view name, int flags, size_t least, size_t* size_bytes) {
   const hook::Scratch<RealPath> path;
   if (!path) return nullptr;
-  Text(path->text, sizeof(path->text)).add(client.node).add("/").add(name);
+  Text(path->text).add(client.node).add("/").add(name);
   const int fd = hook::sys_open(path->text, flags);
   if (fd < 0) return nullptr;
   struct stat status;
@@ -73,6 +59,7 @@ const char* open_state() {
     return "its file 'state' is damaged, or of another build";
   client.root = state->root;
   client.origin = state->origin;
+  client.upper = state->upper;
   while (client.root.size() > 1 && client.root.back() == '/') client.root.remove_suffix(1);
   while (!client.origin.empty() && client.origin.back() == '/') client.origin.remove_suffix(1);
   if (client.root.size() < 2) return "its root is not a usable path";
@@ -89,9 +76,7 @@ const char* open_catalogue() {
 
 // The name of the tree without links, as /proc/self/fd shows it.
 bool find_tree_name(int fd) {
-  char link[40];
-  Text(link, sizeof(link)).add("/proc/self/fd/").add(static_cast<uint64_t>(fd));
-  const long size = hook::sys_readlink(link, client.tree_text, sizeof(client.tree_text));
+  const long size = read_descriptor_link(fd, client.tree_text, sizeof(client.tree_text));
   const size_t suffix = sizeof(wire::kStoreTreeDirectory);  // with the slash before it
   if (size <= static_cast<long>(suffix) || size >= static_cast<long>(sizeof(client.tree_text))) {
     return false;
@@ -104,7 +89,7 @@ bool find_tree_name(int fd) {
 const char* look_at_tree() {
   const hook::Scratch<RealPath> path;
   if (!path) return "there is no memory";
-  Text(path->text, sizeof(path->text)).add(client.node).add("/").add(wire::kStoreTreeDirectory);
+  Text(path->text).add(client.node).add("/").add(wire::kStoreTreeDirectory);
   const int fd = hook::sys_open(path->text, O_PATH | O_DIRECTORY);
   struct stat status;
   const bool known = fd >= 0 && hook::sys_fstat(fd, &status) == 0 && find_tree_name(fd);
@@ -113,6 +98,10 @@ const char* look_at_tree() {
   client.tree_device = status.st_dev;
   client.user = status.st_uid;
   client.group = status.st_gid;
+  struct stat upper;
+  if (!client.upper.empty() && hook::sys_lstat(client.state->upper, &upper) == 0) {
+    client.upper_device = upper.st_dev;
+  }
   // Minor numbers of the kernel have 20 bits.
   const uint64_t identity = client.catalogue.header().identity;
   client.shown_device = makedev(0, 0x100000u | static_cast<uint32_t>(identity & 0xfffff));
@@ -135,21 +124,35 @@ void open_arena() {
   client.arena = static_cast<const std::byte*>(arena);
 }
 
+// It is beside the folder of the node: "LOCAL/millrace-store-UID/buffer-JOB".
+void find_buffer() {
+  if (client.state->globs[0] == '\0' || client.upper.empty()) return;
+  size_t slash = client.node.size();
+  while (slash > 0 && client.node[slash - 1] != '/') --slash;
+  Text name(client.buffer_text);
+  name.add({client.node.data(), slash}).add(wire::kStoreBufferPrefix);
+  name.add({client.node.data() + slash, client.node.size() - slash});
+  client.buffer.upper = client.upper;
+  client.buffer.globs = {client.state->globs, sizeof(client.state->globs)};
+  client.buffer.directory = {client.buffer_text, name.size()};
+  client.buffer.patience_ms = client.deadline_ms < client.buffer.patience_ms
+                                  ? client.deadline_ms
+                                  : client.buffer.patience_ms;
+}
+
 // The kernel's name of the directory above the root, and the root's own name.
 void find_real_root() {
   const hook::Scratch<RealPath> path;
   if (!path) return;
   size_t parent = client.root.size();
   while (parent > 1 && client.root[parent - 1] != '/') --parent;
-  Text(path->text, sizeof(path->text)).add({client.root.data(), parent});
+  Text(path->text).add({client.root.data(), parent});
   const int fd = hook::sys_open(path->text, O_PATH | O_DIRECTORY);
   if (fd < 0) return;
-  char link[40];
-  Text(link, sizeof(link)).add("/proc/self/fd/").add(static_cast<uint64_t>(fd));
-  const long size = hook::sys_readlink(link, path->text, sizeof(path->text) - 1);
+  const long size = read_descriptor_link(fd, path->text, sizeof(path->text) - 1);
   hook::sys_close(fd);
   if (size <= 1 || size + 258 > static_cast<long>(sizeof(client.real_root_text))) return;
-  Text name(client.real_root_text, sizeof(client.real_root_text));
+  Text name(client.real_root_text);
   name.add({path->text, static_cast<size_t>(size)}).add("/");
   name.add({client.root.data() + parent, client.root.size() - parent});
   const std::string_view found = {client.real_root_text, name.size()};
@@ -164,6 +167,7 @@ const char* open_node(const char* node) {
   if (problem == nullptr) problem = look_at_tree();
   if (problem == nullptr) {
     find_real_root();
+    find_buffer();
     open_arena();
   }
   return problem;
@@ -191,27 +195,8 @@ void in_child() { client.pid.store(hook::sys_getpid(), std::memory_order_relaxed
 // A connected socket, or minus an errno value.
 int connect_service() {
   sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  const size_t size = client.node.size() + 1 + sizeof(wire::kStoreSocketFile);
-  int node = -1;
-  if (size <= sizeof(address.sun_path)) {
-    Text(address.sun_path, sizeof(address.sun_path))
-        .add(client.node)
-        .add("/")
-        .add(wire::kStoreSocketFile);
-  } else {
-    // An address has only 107 characters.
-    const hook::Scratch<RealPath> path;
-    if (!path) return -ENOMEM;
-    Text(path->text, sizeof(path->text)).add(client.node);
-    node = hook::sys_open(path->text, O_PATH | O_DIRECTORY);
-    if (node < 0) return node;
-    Text(address.sun_path, sizeof(address.sun_path))
-        .add("/proc/self/fd/")
-        .add(static_cast<uint64_t>(node))
-        .add("/")
-        .add(wire::kStoreSocketFile);
-  }
+  const int node = write_address(client.node, wire::kStoreSocketFile, address);
+  if (node < -1) return node;
   const int fd =
       static_cast<int>(hook::own_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   int error = fd < 0 ? fd : 0;
@@ -286,6 +271,28 @@ void find_origin_device() {
   if (fd >= 0) hook::sys_close(fd);
 }
 
+constexpr uint64_t kComparedBytesMax = 1 << 20;  // half a millisecond for each 128 KiB
+
+bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
+
+bool has_packed_time(const wire::CatalogueEntry& packed, const timespec& found) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  if (found.tv_sec != packed.mtime_ns / kSecond) return false;
+  const int64_t fraction = packed.mtime_ns % kSecond;
+  return fraction == 0 || fraction == found.tv_nsec;  // archives may have whole seconds
+}
+
+bool has_packed_bytes(const wire::CatalogueEntry& packed, int fd) {
+  const auto size = static_cast<size_t>(packed.size_bytes);
+  if (size == 0) return true;
+  void* memory = hook::sys_mmap(size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == nullptr) return false;
+  const bool is_same = hook::sys_pread(fd, memory, size, 0) == static_cast<long>(size) &&
+                       wire::buffer_crc(memory, size) == packed.crc32c;
+  hook::sys_munmap(memory, size);
+  return is_same;
+}
+
 std::string_view reason(int error) {
   switch (error) {
     case ETIMEDOUT:
@@ -317,29 +324,27 @@ bool start_client() {
   client.deadline_ms = parse_number(variable(wire::kStoreDeadlineVariable), wire::kStoreDeadlineMs);
   if (const char* problem = open_node(node); problem != nullptr) {
     phase.store(Phase::kOff, std::memory_order_release);
-    const hook::Scratch<Message> message;
-    if (message) {
-      Text text(message->text, sizeof(message->text));
-      text.add("millrace: the store at ").add(node).add(" cannot be used: ").add(problem);
+    // After `store down` nothing is left of the node, but the shell may still export its name.
+    const int found = hook::sys_open(node, O_PATH | O_DIRECTORY);
+    if (found >= 0) hook::sys_close(found);
+    if (found == -ENOENT) return false;
+    static constinit std::atomic<bool> was_said{false};
+    say_once(was_said, [&](Text& text) {
+      text.add("the store at ").add(node).add(" cannot be used: ").add(problem);
       text.add(". Is its service running? Try: millrace store status\n");
-      hook::say(message->text, text.size());
-    }
+    });
     return false;
   }
   in_child();
-  remember_environment();
+  kept_environment.remember_own_library(wire::kStoreVariable, wire::kStoreVariable);
   pthread_atfork(&before_fork, nullptr, &in_child);
   phase.store(Phase::kActive, std::memory_order_release);
   return true;
 }
 
-namespace {
-
-// `silent_until_ns` is the time before which the service is not asked.
-int ask_unless_silent(uint64_t entry, wire::StoreRequestKind kind,
-                      std::atomic<uint64_t>& silent_until_ns) {
+int ask_for(uint64_t entry, wire::StoreRequestKind kind) {
   const uint64_t begin = now_ns();
-  if (begin < silent_until_ns.load(std::memory_order_relaxed)) return ETIMEDOUT;
+  if (begin < client.silent_until_ns.load(std::memory_order_relaxed)) return ETIMEDOUT;
   const uint64_t deadline_ns = uint64_t{client.deadline_ms} * 1'000'000u;
   const wire::StoreRequest request = {
       .magic = wire::kStoreMessageMagic,
@@ -351,75 +356,97 @@ int ask_unless_silent(uint64_t entry, wire::StoreRequestKind kind,
   const int error = ask(request, begin + deadline_ns);
   // Wait once, not for each file.
   if (error == ETIMEDOUT) {
-    silent_until_ns.store(now_ns() + deadline_ns, std::memory_order_relaxed);
+    client.silent_until_ns.store(now_ns() + deadline_ns, std::memory_order_relaxed);
   }
   return error;
 }
 
-}  // namespace
-
-int ask_for(uint64_t entry, wire::StoreRequestKind kind) {
-  return ask_unless_silent(entry, kind, client.silent_until_ns);
-}
-
-// If other nodes are slow, this one still reads.
-void share_names() {
-  static constinit std::atomic<uint64_t> silent_until_ns{0};
-  const int saved_errno = errno;
-  ask_unless_silent(0, wire::StoreRequestKind::kShare, silent_until_ns);
-  errno = saved_errno;
-}
-
-void announce_names(uint32_t directory) {
-  // Some results are kept, as entry + 1.
-  static constinit std::atomic<uint32_t> kept[256] = {};
-  std::atomic<uint32_t>& place = kept[directory % 256];
-  if (place.load(std::memory_order_relaxed) == directory + 1) return;
-  const int saved_errno = errno;
-  if (!client.has_written()) count(client.state->written);
-  const int error = ask_for(directory, wire::StoreRequestKind::kWatch);
-  if (error == 0) {
-    place.store(directory + 1, std::memory_order_relaxed);
-  } else if (!warned_local.exchange(true)) {
-    const hook::Scratch<Message> message;
-    if (message) {
-      Text text(message->text, sizeof(message->text));
-      text.add("millrace: the service of the store at ").add(client.node);
-      text.add(" ").add(reason(error)).add(": what is created below ").add(client.root);
-      text.add(" stays on this node. This is reported once\n");
-      hook::say(message->text, text.size());
+bool make_upper_directories(uint32_t directory) {
+  const hook::Scratch<RealPath> path;
+  if (directory == wire::kRootEntry || !path || !path->in_upper(directory)) return false;
+  const size_t begin = client.upper.size() + 1;
+  bool has_made = false;
+  for (size_t end = begin;; ++end) {
+    const char next = path->text[end];
+    if (next != '/' && next != '\0') continue;
+    path->text[end] = '\0';
+    const uint32_t entry = client.catalogue.find({path->text + begin, end - begin});
+    if (entry == wire::kNoEntry) return has_made;
+    const unsigned mode = wire::stat_mode(client.catalogue.entry(entry)) & 07777;
+    if (hook::sys_mkdir(path->text, mode) == 0) {
+      has_made = true;
+      // The umask of the program that came first is not for a directory of the catalogue.
+      hook::own_call(SYS_fchmodat, AT_FDCWD, hook::word(path->text), static_cast<long>(mode));
     }
+    if (next == '\0') return has_made;
+    path->text[end] = next;
   }
-  errno = saved_errno;
+}
+
+void note_read_only() {
+  say_once(warned_read_only, [](Text& text) {
+    text.add("nothing can be created below ").add(client.root);
+    text.add(": the store has no origin. Start it with --save DIR, the directory for new files. ");
+    text.add("This is reported once\n");
+  });
 }
 
 void note_fallback(uint32_t entry, int error) {
   count(client.state->counters.fallbacks);
   find_origin_device();
-  if (warned_fallback.exchange(true)) return;
-  const hook::Scratch<Message> message;
-  const hook::Scratch<RealPath> path;
-  if (!message || !path || !path->in_origin(entry)) return;
-  Text text(message->text, sizeof(message->text));
-  text.add("millrace: the service of the store at ").add(client.node);
-  text.add(" ").add(reason(error)).add(": reading ").add(path->text);
-  text.add(" instead. This is reported once; millrace store status counts it\n");
-  hook::say(message->text, text.size());
+  say_once(warned_fallback, [&](Text& text) {
+    const hook::Scratch<RealPath> path;
+    if (!path || !path->in_origin(entry)) return;
+    text.add("the service of the store at ").add(client.node);
+    text.add(" ").add(reason(error)).add(": reading ").add(path->text);
+    text.add(" instead. This is reported once; millrace store status counts it\n");
+  });
 }
 
-void note_failure(uint32_t entry, int error) {
+void note_failure(uint32_t entry, int error, const char* why) {
   count(client.state->counters.errors);
-  if (warned_failure.exchange(true)) return;
-  const hook::Scratch<Message> message;
-  const hook::Scratch<RealPath> path;
-  if (!message || !path || !path->in_tree(entry)) return;
-  Text text(message->text, sizeof(message->text));
-  text.add("millrace: the service of the store at ").add(client.node);
-  text.add(" ").add(reason(error)).add(": ").add(path->text);
-  text.add(client.origin.empty() ? " is not available, and there is no origin"
-                                 : " is not available, and the origin does not have it");
-  text.add(". This is reported once; millrace store status counts it\n");
-  hook::say(message->text, text.size());
+  say_once(warned_failure, [&](Text& text) {
+    const hook::Scratch<RealPath> path;
+    if (!path || !path->in_tree(entry)) return;
+    text.add("the service of the store at ").add(client.node);
+    text.add(" ").add(reason(error)).add(": ").add(path->text).add(" ").add(why);
+    text.add(". This is reported once; millrace store status counts it\n");
+  });
+}
+
+int write_address(std::string_view directory, std::string_view name, sockaddr_un& out) {
+  out = {.sun_family = AF_UNIX, .sun_path = {}};
+  Text path(out.sun_path);
+  if (directory.size() + 1 + name.size() < sizeof(out.sun_path)) {
+    path.add(directory).add("/").add(name);
+    return -1;
+  }
+  const hook::Scratch<RealPath> above;
+  if (!above) return -ENOMEM;
+  Text(above->text).add(directory);
+  const int fd = hook::sys_open(above->text, O_PATH | O_DIRECTORY);
+  if (fd >= 0) path.add("/proc/self/fd/").add(static_cast<uint64_t>(fd)).add("/").add(name);
+  return fd == -1 ? -EACCES : fd;
+}
+
+const char* origin_difference(uint32_t entry, const char* path, int error) {
+  const int fd = hook::sys_open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return nullptr;
+  const wire::CatalogueEntry packed = client.catalogue.entry(entry);
+  const char* difference = nullptr;
+  struct stat status;
+  if (hook::sys_fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    difference = "is not available, and is no file in the origin. Pack it again";
+  } else if (static_cast<uint64_t>(status.st_size) != packed.size_bytes) {
+    difference = "is not available, and has another size in the origin. Pack it again";
+  } else if (const bool is_dated = has_packed_time(packed, status.st_mtim);
+             packed.size_bytes > kComparedBytesMax || (is_dated && is_full(error))) {
+    if (!is_dated) difference = "is not available, and was changed in the origin. Pack it again";
+  } else if (!has_packed_bytes(packed, fd)) {
+    difference = "is not available, and has other bytes in the origin. Pack it again";
+  }
+  hook::sys_close(fd);
+  return difference;
 }
 
 bool join_path(std::string_view directory, uint32_t entry, char* out, size_t room) {
@@ -434,71 +461,24 @@ bool join_path(std::string_view directory, uint32_t entry, char* out, size_t roo
   return true;
 }
 
-namespace {
-
-// A file whose bytes are on another node only cannot be had.
-void note_remote_failure(std::string_view relative, const wire::RemoteName& name, int error) {
-  if (warned_remote.exchange(true)) return;
-  const hook::Scratch<Message> message;
-  if (!message) return;
-  Text text(message->text, sizeof(message->text));
-  text.add("millrace: the service of the store at ").add(client.node);
-  text.add(" ").add(reason(error)).add(": ").add(client.root).add("/").add(relative);
-  text.add(" is not durable yet, and its bytes are only on the node of rank ").add(name.rank);
-  text.add(". This is reported once; millrace store status lists what is lost\n");
-  hook::say(message->text, text.size());
-}
-
-// 0, ESTALE: the name has changed, or EIO.
-int fetch_remote(std::string_view relative, std::string_view target) {
-  wire::RemoteName name;
-  if (!wire::parse_remote_target(target, name)) return EIO;
-  const int saved_errno = errno;
-  const int error = ask_for(name.id, wire::StoreRequestKind::kFetch);
-  errno = saved_errno;
-  if (error == 0 || error == ESTALE) return error;
-  note_remote_failure(relative, name, error);
-  return EIO;
-}
-
-}  // namespace
-
-int take_file(const char* real, bool needs_bytes) {
-  const hook::Scratch<ShownTarget> target;
-  if (!target) return ENOMEM;
-  const int saved_errno = errno;
-  int error = 0;
-  wire::RemoteName name;
-  for (int tries = 0; tries < kTakeTries; ++tries) {
-    const std::string_view found = read_shown(real, *target);
-    struct stat link;
-    if (found.empty() || hook::sys_lstat(real, &link) != 0) return 0;  // the caller looks again
-    wire::parse_remote_target(found, name);
-    error = ask_for(link.st_ino,
-                    needs_bytes ? wire::StoreRequestKind::kTake : wire::StoreRequestKind::kReplace);
-    errno = saved_errno;
-    if (error == 0) return 0;
-    if (error != ESTALE) break;
-  }
-  if (!needs_bytes) {  // without the service, a new file begins here
-    hook::sys_unlink(real);
-    const int fd = hook::sys_open(real, O_WRONLY | O_CREAT | O_EXCL, 0666);
-    if (fd >= 0) hook::sys_close(fd);
-    return 0;
-  }
-  const std::string_view below = client.below_tree(real);
-  note_remote_failure({below.data() + 1, below.size() - 1}, name, error);
-  return error == ENOSPC ? ENOSPC : EIO;
-}
-
 Catalogued Client::catalogued() const {
   const auto read_link = [](std::string_view relative, char* out, size_t room) -> long {
     const hook::Scratch<RealPath> path;
     if (!path) return -ENOMEM;
-    Text(path->text, sizeof(path->text)).add(client.tree).add("/").add(relative);
+    uint64_t id = 0;
+    const Buffered found =
+        client.has_buffer() ? look(client.buffer, relative, &id) : Buffered::kNotThere;
+    if (found == Buffered::kRemoved) return -ENOENT;
+    if (found == Buffered::kFile) return -EINVAL;
+    Text(path->text).add(client.upper).add("/").add(relative);
     return hook::sys_readlink(path->text, out, room);
   };
-  return {catalogue, root, {tree, has_written() ? +read_link : nullptr, &fetch_remote}};
+  const auto find_buffered = [](std::string_view relative, char* out, size_t room) {
+    uint64_t id = 0;
+    return look(client.buffer, relative, &id) == Buffered::kFile &&
+           write_data_path(client.buffer, id, out, room);
+  };
+  return {catalogue, root, {upper, +read_link, has_buffer() ? +find_buffered : nullptr}};
 }
 
 }  // namespace millrace::store

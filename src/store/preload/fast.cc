@@ -4,10 +4,9 @@
 #include <unistd.h>
 
 #include "hook/syscall.h"
+#include "hook/text.h"
 #include "store/preload/copy_bytes.h"
 #include "store/preload/lookup.h"
-#include "store/preload/text.h"
-#include "store/preload/writers.h"
 
 namespace millrace::store {
 
@@ -31,7 +30,7 @@ thread_local constinit int last_closed = -1;  // the first candidate for the nex
 int open_refusing() {
   const hook::Scratch<RealPath> path;
   if (!path) return -ENOMEM;
-  Text(path->text, sizeof(path->text)).add(client.node).add("/").add(wire::kStoreSocketFile);
+  Text(path->text).add(client.node).add("/").add(wire::kStoreSocketFile);
   return hook::sys_open(path->text, O_PATH);
 }
 
@@ -160,7 +159,6 @@ void disown_range(unsigned first, unsigned last) {
 
 void note_new_number(int fd) {
   forget(fd);
-  writers.take(fd);
   if (!in_vfork_child) fast_files.disown(fd);
 }
 

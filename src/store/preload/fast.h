@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "hook/real.h"
 #include "store/preload/client.h"
 #include "store/preload/fast_files.h"
 
@@ -49,6 +50,11 @@ int making_number(Body body) {
   return newly_made(fd);
 }
 
+template <hook::RealName kName, auto kHook, typename... Arguments>
+int new_number(Arguments... arguments) {
+  return making_number([&] { return hook::real_call<kName, kHook>(arguments...); });
+}
+
 // Puts a real descriptor under the same number if it is a fast one. False with errno: it is not
 // open, or there is no real file.
 bool make_real(int fd);
@@ -61,6 +67,10 @@ template <typename Body>
 auto natively(int fd, Body body) {
   if (!make_real(fd)) return failure<decltype(body())>(errno);
   return body();
+}
+template <hook::RealName kName, auto kHook, typename... Arguments>
+auto on_real(int fd, Arguments... arguments) {
+  return natively(fd, [&] { return hook::real_call<kName, kHook>(fd, arguments...); });
 }
 
 // body() gives the number `fd` to another file.

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <sys/stat.h>
 
 #include "hook/real.h"
 #include "store/preload/lookup.h"
@@ -21,12 +22,21 @@
 namespace millrace::store {
 
 using hook::Real;
+using hook::real_call;
+using hook::RealName;
 using wire::EntryKind;
 
 inline constexpr uint32_t kNoEntry = wire::kNoEntry;
 
 inline wire::CatalogueEntry entry_at(uint32_t entry) { return client.catalogue.entry(entry); }
 inline bool is_directory(uint32_t entry) { return entry_at(entry).kind == EntryKind::kDirectory; }
+
+// What stat shows for an entry of the catalogue.
+void fill_status(uint32_t entry, struct stat* status);
+void fill_status(uint32_t entry, struct statx* status);
+
+// fd was opened for a directory, and will be listed from its begin.
+void begin_listing(int fd);
 
 // inside(entry) for a path of the store, outside(directory, path) for others. `outside` may get
 // another path: that of a link which leaves the root.
@@ -41,51 +51,116 @@ auto on_path(int directory, const char* path, Last last, Inside inside, Outside 
     place = lookup.find_linked(directory, path, last);
     if (place.where == Where::kOutside) return result;
   }
+  // A file in the buffer may be copied and removed there at any time.
+  for (int tries = 0; place.is_buffered && tries < kMakeTries; ++tries) {
+    const Result result = outside(AT_FDCWD, place.path);
+    if (!has_failed(result) || errno != ENOENT) return result;
+    place = lookup.find_again();
+  }
   if (place.where == Where::kInside) return static_cast<Result>(inside(place.entry));
   if (place.where == Where::kElsewhere) return outside(AT_FDCWD, place.path);
   return failure<Result>(place.error);
+}
+
+// Whether the buffer has to do with a created name.
+inline bool concerns_buffer(const Place& place) {
+  return client.has_buffer() && place.is_created &&
+         (place.is_buffered || is_buffered_name(client.buffer, place.relative) ||
+          has_buffered(client.buffer, place.relative));
+}
+
+// Waits until the buffer has nothing under the name, so that the upper directory decides. False
+// with errno if that fails.
+inline bool leave_buffer(int directory, const char* path, Last last) {
+  if (!active() || !client.has_buffer()) return true;
+  Lookup lookup;
+  const Place place = lookup.find_anywhere(directory, path, last);
+  if (!concerns_buffer(place)) return true;
+  const int error = wait_native(client.buffer, place.relative);
+  if (error < 0) errno = -error;
+  return error == 0;
+}
+
+// The same for a call whose first argument is the path.
+template <RealName kName, auto kHook, typename Inside, typename... Arguments>
+auto on_first_path(Last last, Inside inside, const char* path, Arguments... arguments) {
+  return on_path(AT_FDCWD, path, last, inside, [&](int, const char* other) {
+    return real_call<kName, kHook>(other, arguments...);
+  });
 }
 
 // A call that changes what exists: refused for what is in the catalogue.
 template <typename Outside>
 auto changing_path(int directory, const char* path, Last last, Outside outside) {
   using Result = decltype(outside(directory, path));
+  if (!leave_buffer(directory, path, last)) return failure<Result>(errno);
   return on_path(directory, path, last, [](uint32_t) { return failure<Result>(EROFS); }, outside);
 }
 
-// Whether the place may become a new name, or is one that a program has created. The service hears
-// of it.
-inline bool can_create(const Place& place) {
-  if (!place.is_written) return false;
-  announce_names(place.entry);
-  return true;
+template <RealName kName, auto kHook, typename... Arguments>
+auto changing(Last last, const char* path, Arguments... arguments) {
+  return changing_path(AT_FDCWD, path, last, [&](int, const char* other) {
+    return real_call<kName, kHook>(other, arguments...);
+  });
+}
+template <RealName kName, auto kHook, typename... Arguments>
+auto changing_at(Last last, int directory, const char* path, Arguments... arguments) {
+  return changing_path(directory, path, last, [&](int base, const char* other) {
+    return real_call<kName, kHook>(base, other, arguments...);
+  });
+}
+
+// make(path) creates the name of a place that the catalogue lacks, in the upper directory. A
+// directory of the catalogue that is missing there is made first.
+template <typename Make>
+auto creating(const Place& place, Make make) {
+  using Result = decltype(make(place.path));
+  if (place.is_new && client.upper.empty()) {
+    note_read_only();
+    return failure<Result>(EROFS);
+  }
+  if (place.path == nullptr) return failure<Result>(place.error);
+  const int saved_errno = errno;
+  const Result result = make(place.path);
+  if (!place.is_created || !has_failed(result) || errno != ENOENT) return result;
+  if (!make_upper_directories(place.entry)) return failure<Result>(ENOENT);
+  errno = saved_errno;
+  return make(place.path);
 }
 
 // A call that creates a name.
 template <typename Outside>
 auto creating_path(int directory, const char* path, Outside outside) {
   using Result = decltype(outside(directory, path));
+  if (!leave_buffer(directory, path, Last::kName)) return failure<Result>(errno);
   Lookup lookup;
-  const Place place = lookup.find(directory, path, Last::kKeepLink);
-  switch (place.where) {
-    case Where::kInside:
-      return failure<Result>(EEXIST);
-    case Where::kElsewhere:
-      can_create(place);
-      return outside(AT_FDCWD, place.path);
-    case Where::kFailed:
-      if (can_create(place)) return outside(AT_FDCWD, place.path);
-      return failure<Result>(place.error);
-    default:
-      return outside(directory, path);
-  }
+  const Place place = lookup.find(directory, path, Last::kName);
+  if (place.where == Where::kInside) return failure<Result>(EEXIST);
+  if (place.where == Where::kOutside) return outside(directory, path);
+  if (place.where == Where::kFailed && !place.is_new) return failure<Result>(place.error);
+  return creating(place, [&](const char* other) { return outside(AT_FDCWD, other); });
 }
 
-// A call that changes a descriptor's file.
+template <RealName kName, auto kHook, typename... Arguments>
+auto creating_at(int directory, const char* path, Arguments... arguments) {
+  return creating_path(directory, path, [&](int base, const char* other) {
+    return real_call<kName, kHook>(base, other, arguments...);
+  });
+}
+
+// A call that changes a descriptor's file. One of the buffer is copied when its writer closes it; a
+// change through another descriptor might come too late.
 template <typename Body>
 auto changing_descriptor(int fd, Body body) {
   if (entry_of(fd) != kNoEntry) return failure<decltype(body())>(EROFS);
+  if (buffered_writers.id_of(fd) == 0 && is_in_buffer(fd)) {
+    return failure<decltype(body())>(EOPNOTSUPP);
+  }
   return body();
+}
+template <RealName kName, auto kHook, typename... Arguments>
+auto changing_descriptor(int fd, Arguments... arguments) {
+  return changing_descriptor(fd, [&] { return real_call<kName, kHook>(fd, arguments...); });
 }
 
 // Memory that the program will free. The C library promises that for these calls, so it must be the
@@ -106,3 +181,19 @@ inline void program_free(void* memory) {
 }
 
 }  // namespace millrace::store
+
+// Other names of hooks, for the end of their file: asm("names_64 stat, lstat"). In assembly,
+// because headers declare some of them with types of their own, of the same layout.
+asm(R"(
+  .macro names_64 name, more:vararg
+  .globl \name\()64
+  .set \name\()64, \name
+  .ifnb \more
+  names_64 \more
+  .endif
+  .endm
+  .macro also other, name
+  .globl \other
+  .set \other, \name
+  .endm
+)");

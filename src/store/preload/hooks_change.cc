@@ -1,5 +1,5 @@
 // Calls that change names and attributes. The dataset is read-only (EROFS); what programs have
-// created below the root is changed for real, in the tree of the node.
+// created below the root is changed by the kernel, in the upper directory.
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -10,76 +10,93 @@
 #include <utime.h>
 
 #include "store/preload/hooks.h"
-#include "store/preload/shown.h"
-#include "store/preload/writers.h"
+#include "store/preload/proc_name.h"
 
 namespace millrace::store {
 namespace {
 
-constinit Real<int(int, const char*, int)> real_unlinkat{"unlinkat"};
-constinit Real<int(int, const char*, mode_t)> real_mkdirat{"mkdirat"};
-constinit Real<int(int, const char*, int, const char*, unsigned)> real_renameat2{"renameat2"};
-constinit Real<int(int, const char*, int, const char*, int)> real_linkat{"linkat"};
-
 // Between the store and other file systems, the kernel decides. What is in the catalogue stays: it
-// cannot leave for another file system, nor be replaced.
+// cannot leave for another file system, nor be replaced. `exists` is the error if it is the target.
 template <typename Outside>
-int on_two_paths(int from_directory, const char* from, int to_directory, const char* to,
-                 Outside outside) {
+int on_two_paths(int from_directory, const char* from, Last from_last, int to_directory,
+                 const char* to, int exists, Outside outside) {
   Lookup from_lookup;
   Lookup to_lookup;
-  const Place source = from_lookup.find(from_directory, from, Last::kKeepLink);
-  const Place target = to_lookup.find(to_directory, to, Last::kKeepLink);
-  const bool is_new = target.where == Where::kFailed && target.is_written;
+  const Place source = from_lookup.find(from_directory, from, from_last);
+  const Place target = to_lookup.find(to_directory, to, Last::kName);
   if (source.where == Where::kFailed) return failure<int>(source.error);
-  if (target.where == Where::kFailed && !is_new) return failure<int>(target.error);
-  if (target.where == Where::kInside) return failure<int>(EROFS);
-  if (source.where == Where::kInside) return failure<int>(target.is_written ? EROFS : EXDEV);
+  if (target.where == Where::kFailed && !target.is_new) return failure<int>(target.error);
+  if (target.where == Where::kInside) return failure<int>(exists);
+  if (source.where == Where::kInside) {
+    return failure<int>(target.where == Where::kOutside ? EXDEV : EROFS);
+  }
   if (source.where == Where::kElsewhere) from_directory = AT_FDCWD, from = source.path;
-  // A file of another node is copied when it leaves the root.
-  const bool leaves = source.where == Where::kElsewhere && target.where == Where::kOutside;
-  if (leaves && is_shown(source.path)) return failure<int>(EXDEV);
-  can_create(target);
-  if (target.where != Where::kOutside) to_directory = AT_FDCWD, to = target.path;
-  const int result = outside(from_directory, from, to_directory, to);
-  return sharing(target.where != Where::kOutside ? to : from, result);
+  if (target.where == Where::kOutside) return outside(from_directory, from, to_directory, to);
+  return creating(
+      target, [&](const char* other) { return outside(from_directory, from, AT_FDCWD, other); });
+}
+
+// A file in the buffer gets another name there. kNotBuffered: the upper directory decides, after
+// the buffer has nothing under either name.
+int renaming_buffered(int from_directory, const char* from, int to_directory, const char* to,
+                      unsigned flags) {
+  if (!active() || !client.has_buffer()) return kNotBuffered;
+  Lookup from_lookup;
+  Lookup to_lookup;
+  const Place source = from_lookup.find_anywhere(from_directory, from, Last::kName);
+  const Place target = to_lookup.find_anywhere(to_directory, to, Last::kName);
+  if (!concerns_buffer(source) && !concerns_buffer(target)) return kNotBuffered;
+  if (source.is_created && target.is_created && source.where == Where::kElsewhere) {
+    const int result = creating(target, [&](const char*) {
+      const int renamed = rename_buffered(client.buffer, source.relative, target.relative, flags);
+      if (renamed == 0) return 0;
+      errno = renamed == kNotBuffered ? 0 : -renamed;
+      return renamed == kNotBuffered ? kNotBuffered : -1;
+    });
+    if (result != kNotBuffered) return result;
+  }
+  const int error = wait_native(client.buffer, source.is_created ? source.relative : "",
+                                target.is_created ? target.relative : "");
+  return error < 0 ? failure<int>(-error) : kNotBuffered;
 }
 
 int renaming(int from_directory, const char* from, int to_directory, const char* to,
              unsigned flags) {
-  return on_two_paths(from_directory, from, to_directory, to,
+  constexpr unsigned kAlone = RENAME_NOREPLACE | RENAME_WHITEOUT;
+  const bool is_valid = (flags & ~(kAlone | RENAME_EXCHANGE)) == 0 &&
+                        ((flags & RENAME_EXCHANGE) == 0 || (flags & kAlone) == 0);
+  if (!is_valid) return failure<int>(EINVAL);  // before the paths, as in the kernel
+  const int result = renaming_buffered(from_directory, from, to_directory, to, flags);
+  if (result != kNotBuffered) return result;
+  return on_two_paths(from_directory, from, Last::kName, to_directory, to, EROFS,
                       [&](int base, const char* source, int other, const char* target) {
-                        return real_renameat2(base, source, other, target, flags);
+                        return real_call<"renameat2", renameat2>(base, source, other, target,
+                                                                 flags);
                       });
 }
 
+// Calls change(relative) for a name in the buffer, or one that it would take. kNotBuffered: it is
+// another one, or must be changed in the upper directory.
+template <typename Change>
+int changing_buffered(int directory, const char* path, Last last, Change change) {
+  if (!active() || !client.has_buffer()) return kNotBuffered;
+  Lookup lookup;
+  const Place place = lookup.find_anywhere(directory, path, last);
+  if (place.where != Where::kElsewhere || !concerns_buffer(place)) return kNotBuffered;
+  const int result = change(place.relative);
+  return result >= 0 || result == kNotBuffered ? result : failure<int>(-result);
+}
+
 int removing(int directory, const char* path, int flags) {
-  return changing_path(directory, path, Last::kKeepLink, [&](int base, const char* other) {
-    return sharing(other, real_unlinkat(base, other, flags));
+  if ((flags & AT_REMOVEDIR) == 0) {
+    const int result = changing_buffered(directory, path, Last::kName, [](std::string_view name) {
+      return remove_buffered(client.buffer, name);
+    });
+    if (result != kNotBuffered) return result;
+  }
+  return changing_path(directory, path, Last::kName, [&](int base, const char* other) {
+    return real_call<"unlinkat", unlinkat>(base, other, flags);
   });
-}
-
-// A call that changes the bytes or attributes of a file.
-template <typename Outside>
-auto changing_file(int directory, const char* path, Last last, Outside outside) {
-  if (const int error = take_named(directory, path); error != 0) {
-    return failure<decltype(outside(directory, path))>(error);
-  }
-  return changing_path(directory, path, last, outside);
-}
-
-// The kernel tells the service when a writer closes a file, but nothing of truncate.
-int truncating(const char* path, off_t size) {
-  static constinit Real<int(const char*, off_t)> real{"truncate"};
-  if (!active() || is_bad(path) || client.below_tree(path).data() == nullptr) {
-    return real(path, size);
-  }
-  if (size < 0) return failure<int>(EINVAL);
-  const int fd = hook::sys_open(path, O_WRONLY | O_CLOEXEC);
-  if (fd < 0) return failure<int>(-fd);
-  const int error = hook::sys_ftruncate(fd, static_cast<uint64_t>(size));
-  hook::sys_close(fd);
-  return error < 0 ? failure<int>(-error) : sharing(path, 0);
 }
 
 Last last_of_change(int flags) {
@@ -107,19 +124,28 @@ int renameat2(int from_directory, const char* from, int to_directory, const char
 int link(const char* from, const char* to) { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
 int linkat(int from_directory, const char* from, int to_directory, const char* to, int flags) {
-  if (const int error = take_named(from_directory, from); error != 0) return failure<int>(error);
-  return on_two_paths(from_directory, from, to_directory, to,
+  const bool is_empty = (flags & AT_EMPTY_PATH) != 0 && !is_bad(from) && *from == '\0';
+  if (is_empty && entry_of(from_directory) != kNoEntry) return failure<int>(EXDEV);
+  ProcName descriptor;
+  const bool is_named = !is_bad(from) && parse_proc_name(from, descriptor);
+  if (is_in_buffer(is_empty ? from_directory : is_named ? descriptor.directory : -1)) {
+    return failure<int>(EXDEV);  // it may have been copied already
+  }
+  const Last last = (flags & AT_SYMLINK_FOLLOW) != 0 ? Last::kFollow : Last::kName;
+  if (!leave_buffer(from_directory, from, last) || !leave_buffer(to_directory, to, Last::kName)) {
+    return -1;
+  }
+  return on_two_paths(from_directory, from, last, to_directory, to, EEXIST,
                       [&](int base, const char* source, int other, const char* target) {
-                        return real_linkat(base, source, other, target, flags);
+                        return real_call<"linkat", linkat>(base, source, other, target, flags);
                       });
 }
 
 int symlink(const char* text, const char* path) { return symlinkat(text, AT_FDCWD, path); }
 
 int symlinkat(const char* text, int directory, const char* path) {
-  static constinit Real<int(const char*, int, const char*)> real{"symlinkat"};
   return creating_path(directory, path, [&](int base, const char* other) {
-    return sharing(other, real(text, base, other));
+    return real_call<"symlinkat", symlinkat>(text, base, other);
   });
 }
 
@@ -132,60 +158,49 @@ int unlinkat(int directory, const char* path, int flags) {
 int rmdir(const char* path) { return removing(AT_FDCWD, path, AT_REMOVEDIR); }
 
 int remove(const char* path) {
-  static constinit Real<int(const char*)> real{"remove"};
-  return changing_path(AT_FDCWD, path, Last::kKeepLink,
-                       [&](int, const char* other) { return sharing(other, real(other)); });
+  const int saved_errno = errno;
+  const int result = removing(AT_FDCWD, path, 0);
+  if (result == 0 || (errno != EISDIR && errno != EPERM)) return result;
+  errno = saved_errno;
+  return removing(AT_FDCWD, path, AT_REMOVEDIR);
 }
 
 int mkdir(const char* path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
 
 int mkdirat(int directory, const char* path, mode_t mode) {
-  return creating_path(directory, path, [&](int base, const char* other) {
-    return sharing(other, real_mkdirat(base, other, mode));
-  });
+  return creating_at<"mkdirat", mkdirat>(directory, path, mode);
 }
 
 int mknod(const char* path, mode_t mode, dev_t device) {
-  static constinit Real<int(const char*, mode_t, dev_t)> real{"mknod"};
-  return creating_path(AT_FDCWD, path,
-                       [&](int, const char* other) { return real(other, mode, device); });
+  return mknodat(AT_FDCWD, path, mode, device);
 }
 
-int mkfifo(const char* path, mode_t mode) {
-  static constinit Real<int(const char*, mode_t)> real{"mkfifo"};
-  return creating_path(AT_FDCWD, path, [&](int, const char* other) { return real(other, mode); });
-}
+int mkfifo(const char* path, mode_t mode) { return mkfifoat(AT_FDCWD, path, mode); }
 
 int mknodat(int directory, const char* path, mode_t mode, dev_t device) {
-  static constinit Real<int(int, const char*, mode_t, dev_t)> real{"mknodat"};
-  return creating_path(directory, path, [&](int base, const char* other) {
-    return real(base, other, mode, device);
-  });
+  return creating_at<"mknodat", mknodat>(directory, path, mode, device);
 }
 
 int mkfifoat(int directory, const char* path, mode_t mode) {
-  static constinit Real<int(int, const char*, mode_t)> real{"mkfifoat"};
-  return creating_path(directory, path,
-                       [&](int base, const char* other) { return real(base, other, mode); });
+  return creating_at<"mkfifoat", mkfifoat>(directory, path, mode);
 }
 
 int truncate(const char* path, off_t size) {
-  return changing_file(AT_FDCWD, path, Last::kFollow,
-                       [&](int, const char* other) { return truncating(other, size); });
+  return changing<"truncate", truncate>(Last::kFollow, path, size);
 }
 
 int chmod(const char* path, mode_t mode) { return fchmodat(AT_FDCWD, path, mode, 0); }
 
 int fchmodat(int directory, const char* path, mode_t mode, int flags) {
-  static constinit Real<int(int, const char*, mode_t, int)> real{"fchmodat"};
-  return changing_file(directory, path, last_of_change(flags),
-                       [&](int base, const char* other) { return real(base, other, mode, flags); });
+  const Last last = last_of_change(flags);
+  const int result = changing_buffered(directory, path, last, [&](std::string_view name) {
+    return set_mode_buffered(client.buffer, name, mode);
+  });
+  if (result != kNotBuffered) return result;
+  return changing_at<"fchmodat", fchmodat>(last, directory, path, mode, flags);
 }
 
-int fchmod(int fd, mode_t mode) {
-  static constinit Real<int(int, mode_t)> real{"fchmod"};
-  return changing_descriptor(fd, [&] { return real(fd, mode); });
-}
+int fchmod(int fd, mode_t mode) { return changing_descriptor<"fchmod", fchmod>(fd, mode); }
 
 int chown(const char* path, uid_t owner, gid_t group) {
   return fchownat(AT_FDCWD, path, owner, group, 0);
@@ -196,95 +211,88 @@ int lchown(const char* path, uid_t owner, gid_t group) {
 }
 
 int fchownat(int directory, const char* path, uid_t owner, gid_t group, int flags) {
-  static constinit Real<int(int, const char*, uid_t, gid_t, int)> real{"fchownat"};
-  return changing_file(directory, path, last_of_change(flags), [&](int base, const char* other) {
-    return real(base, other, owner, group, flags);
-  });
+  const Last last = last_of_change(flags);
+  return changing_at<"fchownat", fchownat>(last, directory, path, owner, group, flags);
 }
 
 int fchown(int fd, uid_t owner, gid_t group) {
-  static constinit Real<int(int, uid_t, gid_t)> real{"fchown"};
-  return changing_descriptor(fd, [&] { return real(fd, owner, group); });
+  return changing_descriptor<"fchown", fchown>(fd, owner, group);
 }
 
 int utime(const char* path, const struct utimbuf* times) {
-  static constinit Real<int(const char*, const struct utimbuf*)> real{"utime"};
-  return changing_file(AT_FDCWD, path, Last::kFollow,
-                       [&](int, const char* other) { return real(other, times); });
+  return changing<"utime", utime>(Last::kFollow, path, times);
 }
 
 int utimes(const char* path, const struct timeval times[2]) {
-  static constinit Real<int(const char*, const struct timeval*)> real{"utimes"};
-  return changing_file(AT_FDCWD, path, Last::kFollow,
-                       [&](int, const char* other) { return real(other, times); });
+  return changing<"utimes", utimes>(Last::kFollow, path, times);
 }
 
 int lutimes(const char* path, const struct timeval times[2]) {
-  static constinit Real<int(const char*, const struct timeval*)> real{"lutimes"};
-  return changing_file(AT_FDCWD, path, Last::kKeepLink,
-                       [&](int, const char* other) { return real(other, times); });
+  return changing<"lutimes", lutimes>(Last::kKeepLink, path, times);
 }
 
 int utimensat(int directory, const char* path, const struct timespec times[2], int flags) {
-  static constinit Real<int(int, const char*, const struct timespec*, int)> real{"utimensat"};
   if (path == nullptr) {
-    return changing_descriptor(directory, [&] { return real(directory, path, times, flags); });
+    return changing_descriptor<"utimensat", utimensat>(directory, path, times, flags);
   }
-  return changing_file(directory, path, last_of_change(flags), [&](int base, const char* other) {
-    return real(base, other, times, flags);
+  const Last last = last_of_change(flags);
+  const int result = changing_buffered(directory, path, last, [&](std::string_view name) {
+    return set_times_buffered(client.buffer, name, times);
   });
+  if (result != kNotBuffered) return result;
+  return changing_at<"utimensat", utimensat>(last, directory, path, times, flags);
 }
 
 int futimens(int fd, const struct timespec times[2]) {
-  static constinit Real<int(int, const struct timespec*)> real{"futimens"};
-  return changing_descriptor(fd, [&] { return real(fd, times); });
+  return changing_descriptor<"futimens", futimens>(fd, times);
 }
 
 int futimes(int fd, const struct timeval times[2]) {
-  static constinit Real<int(int, const struct timeval*)> real{"futimes"};
-  return changing_descriptor(fd, [&] { return real(fd, times); });
+  return changing_descriptor<"futimes", futimes>(fd, times);
 }
 
 int setxattr(const char* path, const char* name, const void* value, size_t size, int flags) {
-  static constinit Real<int(const char*, const char*, const void*, size_t, int)> real{"setxattr"};
-  return changing_file(AT_FDCWD, path, Last::kFollow, [&](int, const char* other) {
-    return real(other, name, value, size, flags);
-  });
+  return changing<"setxattr", setxattr>(Last::kFollow, path, name, value, size, flags);
 }
 
 int lsetxattr(const char* path, const char* name, const void* value, size_t size, int flags) {
-  static constinit Real<int(const char*, const char*, const void*, size_t, int)> real{"lsetxattr"};
-  return changing_file(AT_FDCWD, path, Last::kKeepLink, [&](int, const char* other) {
-    return real(other, name, value, size, flags);
-  });
+  return changing<"lsetxattr", lsetxattr>(Last::kKeepLink, path, name, value, size, flags);
 }
 
 int fsetxattr(int fd, const char* name, const void* value, size_t size, int flags) {
-  static constinit Real<int(int, const char*, const void*, size_t, int)> real{"fsetxattr"};
-  return changing_descriptor(fd, [&] { return real(fd, name, value, size, flags); });
+  if (is_in_buffer(fd)) return failure<int>(EOPNOTSUPP);  // it would not be copied
+  return changing_descriptor<"fsetxattr", fsetxattr>(fd, name, value, size, flags);
 }
 
 int removexattr(const char* path, const char* name) {
-  static constinit Real<int(const char*, const char*)> real{"removexattr"};
-  return changing_file(AT_FDCWD, path, Last::kFollow,
-                       [&](int, const char* other) { return real(other, name); });
+  return changing<"removexattr", removexattr>(Last::kFollow, path, name);
 }
 
 int lremovexattr(const char* path, const char* name) {
-  static constinit Real<int(const char*, const char*)> real{"lremovexattr"};
-  return changing_file(AT_FDCWD, path, Last::kKeepLink,
-                       [&](int, const char* other) { return real(other, name); });
+  return changing<"lremovexattr", lremovexattr>(Last::kKeepLink, path, name);
 }
 
 int fremovexattr(int fd, const char* name) {
-  static constinit Real<int(int, const char*)> real{"fremovexattr"};
-  return changing_descriptor(fd, [&] { return real(fd, name); });
+  return changing_descriptor<"fremovexattr", fremovexattr>(fd, name);
+}
+
+int lchmod(const char* path, mode_t mode) {
+  return changing<"lchmod", lchmod>(Last::kKeepLink, path, mode);
+}
+
+int futimesat(int directory, const char* path, const struct timeval times[2]) {
+  if (path == nullptr) return changing_descriptor<"futimesat", futimesat>(directory, path, times);
+  return changing_at<"futimesat", futimesat>(Last::kFollow, directory, path, times);
+}
+
+int __xmknod(int, const char* path, mode_t mode, dev_t* device) {
+  return mknod(path, mode, *device);
+}
+
+int __xmknodat(int, int directory, const char* path, mode_t mode, dev_t* device) {
+  return mknodat(directory, path, mode, *device);
 }
 
 }  // extern "C"
 
-// Another name of the same call.
-asm(R"(
-  .globl truncate64
-  .set truncate64, truncate
-)");
+asm("names_64 truncate");

@@ -1,9 +1,11 @@
 // Reading directories: opendir and readdir, scandir and glob.
 //
-// A directory stream is a real one, of the directory in the tree of the node, which lacks the files
-// that nobody has read yet. So its descriptor is real, but its entries come from the catalogue. The
-// names that programs have created follow, from the real stream.
+// A directory stream is a real one: of the directory in the upper directory, or if it is not there,
+// in the tree of the node, which lacks the files that nobody has read yet. So its descriptor is
+// real, but its entries come from the catalogue, and then from a listing of the names that programs
+// have created.
 #include <dirent.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,22 +13,22 @@
 
 #include "hook/arena.h"
 #include "hook/syscall.h"
-#include "store/preload/attributes.h"
+#include "hook/text.h"
 #include "store/preload/hooks.h"
+#include "store/preload/listing.h"
 
 namespace millrace::store {
 namespace {
 
 constinit Real<DIR*(const char*)> real_opendir{"opendir"};
-constinit Real<int(DIR*)> real_closedir{"closedir"};
-constinit Real<void(DIR*)> real_rewinddir{"rewinddir"};
 constinit Real<struct dirent64*(DIR*)> real_readdir{"readdir64"};
 
-// The position in a stream, and the entry that readdir returned last. Streams of the store are
-// found by their descriptor.
+// Streams of the store, by their descriptor.
 struct Stream {
-  uint64_t position;
-  struct dirent64 entry;
+  uint64_t position;  // of the next entry
+  bool has_listing;
+  Listing created;
+  struct dirent64 entry;  // the one that readdir returned last
 };
 constinit millrace::hook::Arena<Stream, 64, 16384> streams;
 
@@ -44,68 +46,80 @@ void fill_entry(uint32_t index, std::string_view name, uint64_t position, struct
   out->d_name[name.size()] = '\0';
 }
 
-// Entry number `position` of a directory, counting "." and "..". False at the end.
-bool read_entry(uint32_t directory, uint64_t position, struct dirent64* out) {
+// Entry number `position` of a directory of the catalogue, counting "." and "..".
+void read_entry(uint32_t directory, uint64_t position, struct dirent64* out) {
   const wire::CatalogueEntry entry = entry_at(directory);
-  if (position == 0) {
-    fill_entry(directory, ".", position, out);
-    return true;
-  }
+  if (position == 0) return fill_entry(directory, ".", position, out);
   if (position == 1) {
     const bool is_known = entry.parent < client.catalogue.entry_count();
-    fill_entry(is_known ? entry.parent : wire::kRootEntry, "..", position, out);
-    return true;
+    return fill_entry(is_known ? entry.parent : wire::kRootEntry, "..", position, out);
   }
-  const wire::CatalogueView::Children children = client.catalogue.children(entry);
-  if (position - 2 >= children.count) return false;
-  const auto child = children.first + static_cast<uint32_t>(position - 2);
+  const uint32_t child =
+      client.catalogue.children(entry).first + static_cast<uint32_t>(position - 2);
   fill_entry(child, client.catalogue.name(entry_at(child)), position, out);
-  return true;
 }
 
-// The directory that a stream reads; kNoEntry if it is not one of the store.
-uint32_t directory_of(DIR* stream) {
-  return active() && !is_bad(stream) ? entry_of(dirfd(stream)) : kNoEntry;
+uint64_t catalogued_count(uint32_t directory) {
+  return directory == kNoEntry ? 0 : 2 + client.catalogue.children(entry_at(directory)).count;
 }
 
 Stream* stream_of(int fd) { return fd < 0 ? nullptr : streams.at(static_cast<size_t>(fd)); }
 
-// Whether a real name in a directory of the tree was created by a program.
-bool is_written_name(uint32_t directory, const char* name) {
-  if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0) return false;
+// What the descriptor's directory has besides the catalogue. 0, or an errno value.
+int read_created(int fd, uint32_t directory, Listing& created) {
   const hook::Scratch<RealPath> path;
-  if (!path) return false;
-  const size_t size = write_path(client.catalogue, directory, path->text, kPathBytes);
-  const size_t slash = size == 0 ? 0 : 1;
-  path->text[size] = '/';
-  const size_t name_size = strlen(name);
-  memcpy(path->text + size + slash, name, name_size);
-  return client.catalogue.find({path->text, size + slash + name_size}) == kNoEntry;
+  if (!path) return ENOMEM;
+  std::string_view relative;
+  if (directory != kNoEntry) {
+    relative = {path->text, write_path(client.catalogue, directory, path->text, kPathBytes)};
+  } else {
+    const long size = read_descriptor_link(fd, path->text, sizeof(path->text));
+    if (size <= 0) return ENOENT;
+    relative = client.below_upper({path->text, static_cast<size_t>(size)});
+    if (relative.size() < 2) return ENOENT;
+    relative.remove_prefix(1);
+  }
+  return created.read(directory, relative);
 }
 
-// A link may stand for a file of another node: lstat tells.
-struct dirent64* without_link_type(struct dirent64* entry) {
-  if (entry != nullptr && entry->d_type == DT_LNK) entry->d_type = DT_UNKNOWN;
-  return entry;
+// The next entry of the descriptor's directory; null at the end, and with errno if it fails.
+struct dirent64* peek(int fd, uint32_t directory, Stream& stream) {
+  const uint64_t count = catalogued_count(directory);
+  if (stream.position < count) {
+    read_entry(directory, stream.position, &stream.entry);
+    return &stream.entry;
+  }
+  if (!stream.has_listing) {
+    if (const int error = read_created(fd, directory, stream.created); error != 0) {
+      return failure<struct dirent64*>(error);
+    }
+    stream.has_listing = true;
+  }
+  if (!stream.created.at(stream.position - count, &stream.entry)) return nullptr;
+  stream.entry.d_off = static_cast<off64_t>(stream.position + 1);
+  return &stream.entry;
+}
+
+// Whether we list a descriptor's directory: one of the catalogue, or a created one of which the
+// buffer may have names.
+bool is_listed(int fd, uint32_t* directory) {
+  if (!active() || fd < 0) return false;
+  *directory = entry_of(fd);
+  if (*directory != kNoEntry) return is_directory(*directory);
+  return client.has_buffer() && is_created_directory(fd);
+}
+bool is_listed(DIR* stream, uint32_t* directory) {
+  return active() && !is_bad(stream) && is_listed(dirfd(stream), directory);
 }
 
 }  // namespace
 
-DIR* open_written(uint32_t directory) {
-  if (!client.has_written()) return failure<DIR*>(ENOENT);
-  return with_real_path(directory, [](const char* path) { return real_opendir(path); });
-}
-
-struct dirent64* next_written(DIR* real, uint32_t directory) {
-  if (!client.has_written()) return nullptr;
-  for (;;) {
-    struct dirent64* entry = real_readdir(real);
-    const bool is_new =
-        entry == nullptr ||
-        (directory == kNoEntry ? strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0
-                               : is_written_name(directory, entry->d_name));
-    if (is_new) return without_link_type(entry);
-  }
+void begin_listing(int fd) {
+  Stream* stream = fd < 0 ? nullptr : streams.find(static_cast<size_t>(fd));
+  if (stream == nullptr) return;
+  stream->created.clear();
+  stream->has_listing = false;
+  stream->position = 0;
 }
 
 namespace {
@@ -113,57 +127,23 @@ namespace {
 struct dirent64* next_entry(DIR* real, uint32_t directory) {
   Stream* stream = stream_of(dirfd(real));
   if (stream == nullptr) return failure<struct dirent64*>(ENOMEM);
-  if (!read_entry(directory, stream->position, &stream->entry)) {
-    const struct dirent64* written = next_written(real, directory);
-    if (written == nullptr) return nullptr;
-    memcpy(&stream->entry, written, written->d_reclen);
-    stream->entry.d_off = static_cast<off64_t>(stream->position + 1);
-  }
-  ++stream->position;
-  return &stream->entry;
-}
-
-// Places are numbers of entries; the real stream is read again up to there.
-void seek_entry(DIR* real, uint32_t directory, uint64_t position) {
-  Stream* stream = stream_of(dirfd(real));
-  if (stream == nullptr) return;
-  real_rewinddir(real);
-  stream->position = position;
-  const uint64_t first_written = 2 + client.catalogue.children(entry_at(directory)).count;
-  for (uint64_t i = first_written; i < position; ++i) {
-    if (next_written(real, directory) == nullptr) return;
-  }
-}
-
-// The names that programs have created, for getdents64: those of the kernel without the others.
-// Minus an errno value if it fails; 0 at the end.
-ssize_t read_written(int fd, uint32_t directory, char* buffer, size_t size) {
-  if (!client.has_written()) return 0;
-  for (;;) {
-    const long got =
-        hook::own_call(SYS_getdents64, fd, hook::word(buffer), static_cast<long>(size));
-    if (got <= 0) return got;
-    ssize_t kept = 0;
-    for (long at = 0; at < got;) {
-      auto* entry = without_link_type(reinterpret_cast<struct dirent64*>(buffer + at));
-      const size_t entry_size = entry->d_reclen;
-      if (is_written_name(directory, entry->d_name)) {
-        memmove(buffer + kept, buffer + at, entry_size);
-        kept += static_cast<ssize_t>(entry_size);
-      }
-      at += static_cast<long>(entry_size);
-    }
-    if (kept > 0) return kept;
-  }
+  struct dirent64* entry = peek(dirfd(real), directory, *stream);
+  if (entry != nullptr) ++stream->position;
+  return entry;
 }
 
 DIR* open_directory(uint32_t entry) {
   if (!is_directory(entry)) return failure<DIR*>(ENOTDIR);
-  DIR* stream = with_real_path(entry, [&](const char* path) { return real_opendir(path); });
+  const int saved_errno = errno;
+  const hook::Scratch<RealPath> path;
+  DIR* stream = path && path->in_upper(entry) ? real_opendir(path->text) : nullptr;
+  if (stream == nullptr) {
+    errno = saved_errno;
+    stream = with_real_path(entry, [&](const char* real) { return real_opendir(real); });
+  }
   if (stream == nullptr) return nullptr;
-  const int fd = dirfd(stream);
-  note_opened(fd, entry);
-  if (Stream* own = stream_of(fd); own != nullptr) own->position = 0;
+  note_opened(dirfd(stream), entry);
+  begin_listing(dirfd(stream));
   return stream;
 }
 
@@ -197,33 +177,20 @@ struct List {
   }
 };
 
-// False if memory is refused.
-bool list_written(uint32_t directory, Filter filter, List& list) {
-  DIR* real = open_written(directory);
-  if (real == nullptr) return true;
-  bool has_room = true;
-  while (has_room) {
-    const struct dirent64* entry = next_written(real, directory);
-    if (entry == nullptr) break;
-    if (filter == nullptr || filter(entry) != 0) has_room = list.add(*entry);
-  }
-  real_closedir(real);
-  return has_room;
-}
-
-int scan_directory(uint32_t directory, struct dirent64*** out, Filter filter, Order order) {
-  if (!is_directory(directory)) return failure<int>(ENOTDIR);
-  const hook::Scratch<struct dirent64> entry;
-  if (!entry) return failure<int>(ENOMEM);
-  const int saved_errno = errno;
+// scandir of an open directory.
+int scan(DIR* stream, struct dirent64*** out, Filter filter, Order order) {
   List list;
   bool has_room = true;
-  for (uint64_t position = 0; has_room && read_entry(directory, position, &*entry); ++position) {
-    if (filter == nullptr || filter(&*entry) != 0) has_room = list.add(*entry);
+  errno = 0;
+  for (const struct dirent64* entry; has_room && (entry = readdir64(stream)) != nullptr;) {
+    if (filter == nullptr || filter(entry) != 0) has_room = list.add(*entry);
+    errno = 0;
   }
-  if (!has_room || !list_written(directory, filter, list)) {
+  const int error = has_room ? errno : ENOMEM;
+  closedir(stream);
+  if (error != 0) {
     list.clear();
-    return failure<int>(ENOMEM);
+    return failure<int>(error);
   }
   if (order != nullptr && list.count > 0) {
     using Compare = int (*)(const void*, const void*);
@@ -234,7 +201,6 @@ int scan_directory(uint32_t directory, struct dirent64*** out, Filter filter, Or
     list.entries = static_cast<struct dirent64**>(program_allocate(nullptr, sizeof(void*)));
   }
   *out = list.entries;
-  errno = saved_errno;
   return static_cast<int>(list.count);
 }
 
@@ -248,32 +214,28 @@ extern "C" {
 DIR* opendir(const char* path) {
   return on_path(AT_FDCWD, path, Last::kFollow, open_directory, [&](int, const char* other) {
     DIR* stream = real_opendir(other);
-    if (stream != nullptr && active()) forget(dirfd(stream));
+    if (stream == nullptr || !active()) return stream;
+    forget(dirfd(stream));
+    begin_listing(dirfd(stream));
     return stream;
   });
 }
 
 DIR* fdopendir(int fd) {
-  static constinit Real<DIR*(int)> real{"fdopendir"};
-  DIR* stream = real(fd);
-  if (stream != nullptr && entry_of(fd) != kNoEntry) {
-    if (Stream* own = stream_of(fd); own != nullptr) own->position = 0;
-  }
+  DIR* stream = real_call<"fdopendir", fdopendir>(fd);
+  if (uint32_t directory; is_listed(stream, &directory)) begin_listing(fd);
   return stream;
 }
 
 struct dirent64* readdir64(DIR* stream) {
-  const uint32_t directory = directory_of(stream);
-  if (directory != kNoEntry) return next_entry(stream, directory);
-  struct dirent64* entry = real_readdir(stream);
-  const bool is_link = entry != nullptr && entry->d_type == DT_LNK;
-  return is_link && is_in_written_directory(dirfd(stream)) ? without_link_type(entry) : entry;
+  uint32_t directory;
+  return is_listed(stream, &directory) ? next_entry(stream, directory) : real_readdir(stream);
 }
 
 int readdir64_r(DIR* stream, struct dirent64* out, struct dirent64** result) {
   static constinit Real<int(DIR*, struct dirent64*, struct dirent64**)> real{"readdir64_r"};
-  const uint32_t directory = directory_of(stream);
-  if (directory == kNoEntry) return real(stream, out, result);
+  uint32_t directory;
+  if (!is_listed(stream, &directory)) return real(stream, out, result);
   const struct dirent64* entry = next_entry(stream, directory);
   *result = entry == nullptr ? nullptr : out;
   if (entry != nullptr) memcpy(out, entry, entry->d_reclen);
@@ -281,74 +243,69 @@ int readdir64_r(DIR* stream, struct dirent64* out, struct dirent64** result) {
 }
 
 int closedir(DIR* stream) {
+  if (uint32_t directory; is_listed(stream, &directory)) begin_listing(dirfd(stream));
   if (active() && !is_bad(stream)) forget(dirfd(stream));
-  return real_closedir(stream);
+  return real_call<"closedir", closedir>(stream);
 }
 
 void rewinddir(DIR* stream) {
-  const uint32_t directory = directory_of(stream);
-  if (directory == kNoEntry) return real_rewinddir(stream);
-  seek_entry(stream, directory, 0);
+  uint32_t directory;
+  return is_listed(stream, &directory) ? begin_listing(dirfd(stream))
+                                       : real_call<"rewinddir", rewinddir>(stream);
 }
 
 void seekdir(DIR* stream, long place) {
-  static constinit Real<void(DIR*, long)> real{"seekdir"};
-  const uint32_t directory = directory_of(stream);
-  if (directory == kNoEntry) return real(stream, place);
-  seek_entry(stream, directory, static_cast<uint64_t>(place));
+  uint32_t directory;
+  if (!is_listed(stream, &directory)) return real_call<"seekdir", seekdir>(stream, place);
+  if (Stream* own = stream_of(dirfd(stream))) own->position = static_cast<uint64_t>(place);
 }
 
 long telldir(DIR* stream) {
-  static constinit Real<long(DIR*)> real{"telldir"};
-  if (directory_of(stream) == kNoEntry) return real(stream);
+  uint32_t directory;
+  if (!is_listed(stream, &directory)) return real_call<"telldir", telldir>(stream);
   const Stream* own = stream_of(dirfd(stream));
   return own == nullptr ? failure<long>(ENOMEM) : static_cast<long>(own->position);
 }
 
 ssize_t getdents64(int fd, void* buffer, size_t size) {
-  static constinit Real<ssize_t(int, void*, size_t)> real{"getdents64"};
-  const uint32_t directory = entry_of(fd);
-  if (directory == kNoEntry || !is_directory(directory)) {
-    const ssize_t got = real(fd, buffer, size);
-    for (ssize_t at = 0; at < got && is_in_written_directory(fd);) {
-      at += without_link_type(reinterpret_cast<struct dirent64*>(static_cast<char*>(buffer) + at))
-                ->d_reclen;
-    }
-    return got;
-  }
+  uint32_t directory;
+  if (!is_listed(fd, &directory)) return real_call<"getdents64", getdents64>(fd, buffer, size);
   Stream* own = stream_of(fd);
   if (own == nullptr) return failure<ssize_t>(ENOMEM);
+  const int saved_errno = errno;
   size_t filled = 0;
-  while (read_entry(directory, own->position, &own->entry)) {
-    if (own->entry.d_reclen > size - filled) {
-      return filled == 0 ? failure<ssize_t>(EINVAL) : static_cast<ssize_t>(filled);
+  errno = 0;
+  for (const struct dirent64* entry; (entry = peek(fd, directory, *own)) != nullptr;) {
+    if (entry->d_reclen > size - filled) {
+      if (filled == 0) return failure<ssize_t>(EINVAL);
+      break;
     }
-    memcpy(static_cast<char*>(buffer) + filled, &own->entry, own->entry.d_reclen);
-    filled += own->entry.d_reclen;
+    memcpy(static_cast<char*>(buffer) + filled, entry, entry->d_reclen);
+    filled += entry->d_reclen;
     ++own->position;
   }
-  if (filled != 0) return static_cast<ssize_t>(filled);
-  const ssize_t written = read_written(fd, directory, static_cast<char*>(buffer), size);
-  return written < 0 ? failure<ssize_t>(static_cast<int>(-written)) : written;
+  if (filled == 0 && errno != 0) return -1;
+  errno = saved_errno;
+  return static_cast<ssize_t>(filled);
 }
 
 int scandirat64(int directory, const char* path, struct dirent64*** list,
                 int (*filter)(const struct dirent64*),
                 int (*order)(const struct dirent64**, const struct dirent64**)) {
-  static constinit Real<decltype(scandirat64)> real{"scandirat64"};
-  return on_path(
-      directory, path, Last::kFollow,
-      [&](uint32_t entry) { return scan_directory(entry, list, filter, order); },
-      [&](int base, const char* other) { return real(base, other, list, filter, order); });
+  if (!active()) return real_call<"scandirat64", scandirat64>(directory, path, list, filter, order);
+  const int saved_errno = errno;
+  const int fd = openat(directory, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR* stream = fd < 0 ? nullptr : fdopendir(fd);
+  if (stream == nullptr && fd >= 0) close(fd);
+  const int count = stream == nullptr ? -1 : scan(stream, list, filter, order);
+  if (count >= 0) errno = saved_errno;
+  return count;
 }
 
 int scandir64(const char* path, struct dirent64*** list, int (*filter)(const struct dirent64*),
               int (*order)(const struct dirent64**, const struct dirent64**)) {
-  static constinit Real<decltype(scandir64)> real{"scandir64"};
-  return on_path(
-      AT_FDCWD, path, Last::kFollow,
-      [&](uint32_t entry) { return scan_directory(entry, list, filter, order); },
-      [&](int, const char* other) { return real(other, list, filter, order); });
+  if (!active()) return real_call<"scandir64", scandir64>(path, list, filter, order);
+  return scandirat64(AT_FDCWD, path, list, filter, order);
 }
 
 // The C library's glob reads directories by functions of the caller if asked to. These are ours,
@@ -368,17 +325,10 @@ int glob64(const char* pattern, int flags, int (*on_error)(const char*, int), gl
 
 }  // extern "C"
 
-// Other names of the same calls: struct dirent and struct dirent64 are the same. Defined in
-// assembly, because headers declare them with types of their own.
 asm(R"(
-  .globl readdir
-  .set readdir, readdir64
-  .globl readdir_r
-  .set readdir_r, readdir64_r
-  .globl scandir
-  .set scandir, scandir64
-  .globl scandirat
-  .set scandirat, scandirat64
-  .globl glob
-  .set glob, glob64
+  also readdir, readdir64
+  also readdir_r, readdir64_r
+  also scandir, scandir64
+  also scandirat, scandirat64
+  also glob, glob64
 )");

@@ -1,17 +1,15 @@
-// fts_open and its family below the root. The C library's own would read the directories of the
-// tree, which lack the files that nobody has read yet.
+// fts_open and its family below the root, by our own functions. Those of the C library do not call
+// hooks, and would read the directories of the tree, which lack the files that nobody has read yet.
 //
-// The working directory is never changed, as with FTS_NOCHDIR. FTS_SEEDOT is ignored, and a
-// directory outside of the root, reached by a link, has no children. The names that programs have
-// created follow those of the catalogue; FTS_AGAIN and FTS_FOLLOW change nothing for them. If the
-// starting points are not all in the catalogue, the C library does the walk.
+// The working directory is never changed, as with FTS_NOCHDIR. FTS_SEEDOT is ignored. If no
+// starting point is below the root, the C library does the walk.
 #include <dirent.h>
+#include <fcntl.h>
 #include <fts.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "hook/syscall.h"
-#include "store/preload/attributes.h"
 #include "store/preload/hooks.h"
 
 namespace millrace::store {
@@ -21,11 +19,9 @@ constexpr int kOurs = 1 << 30;     // in fts_options: the stream is one of ours
 constexpr int kNoInstruction = 3;  // FTS_NOINSTR, which the header hides in some versions
 constexpr size_t kStreamPathBytes = 2 * kPathBytes;
 
-// A file of a walk. Its name, and the path of a starting point, follow.
+// A file of a walk. Its name follows, and behind that the path of a starting point.
 struct Node {
-  uint32_t own;                 // entry; kNoEntry: a program has created it
-  uint32_t entry;               // after following links; kNoEntry: outside
-  const char* start = nullptr;  // of a starting point: its path
+  const char* start;  // of a starting point: its path
   struct stat status;
   FTSENT shown;
 };
@@ -34,7 +30,7 @@ Node* node_of(FTSENT* shown) {
   return reinterpret_cast<Node*>(reinterpret_cast<char*>(shown) - offsetof(Node, shown));
 }
 
-// The files of a directory, in memory of their own.
+// The files of a directory, in memory of their own: first a list of pointers to them.
 struct Block {
   Block* below;
   size_t size_bytes;
@@ -70,59 +66,36 @@ void drop_block(FtsStream& stream) {
   hook::sys_munmap(block, block->size_bytes);
 }
 
-// The entry behind a link, or its real attributes if it leads outside.
-void follow_node(Node& node, bool& exists) {
-  const hook::Scratch<Walk> walk;
-  exists = false;
-  if (!walk) return;
-  const wire::CatalogueEntry link = entry_at(node.own);
-  const Place place = walk_path(client.catalogued(), link.parent, client.catalogue.name(link),
-                                Last::kFollow, *walk);
-  if (place.where == Where::kInside) {
-    node.entry = place.entry;
-    fill_status(place.entry, &node.status);
-    exists = true;
-  } else if (place.where == Where::kElsewhere) {
-    static constinit Real<int(int, const char*, struct stat*, int)> real{"fstatat"};
-    exists = real(AT_FDCWD, place.path, &node.status, 0) == 0;
-    if (exists) node.entry = kNoEntry;
-  }
-}
-
-// Fills in what the file is.
-void classify(Node& node, bool follows) {
+// Fills in what the file is. `path` leads there from an open directory.
+void classify(Node& node, int directory, const char* path, bool follows) {
   FTSENT& shown = node.shown;
-  if (node.own == kNoEntry) return;
-  node.entry = node.own;
-  fill_status(node.own, &node.status);
-  shown.fts_info = S_ISDIR(node.status.st_mode)   ? FTS_D
-                   : S_ISLNK(node.status.st_mode) ? FTS_SL
-                                                  : FTS_F;
-  if (shown.fts_info == FTS_SL && follows) {
-    bool exists = false;
-    follow_node(node, exists);
-    shown.fts_info = !exists                        ? FTS_SLNONE
-                     : S_ISDIR(node.status.st_mode) ? FTS_D
-                     : S_ISREG(node.status.st_mode) ? FTS_F
-                                                    : FTS_DEFAULT;
+  struct stat& status = node.status;
+  bool exists = follows && fstatat(directory, path, &status, 0) == 0;
+  if (!exists) {
+    exists = fstatat(directory, path, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    shown.fts_errno = exists ? 0 : errno;
   }
-  shown.fts_ino = node.status.st_ino;
-  shown.fts_dev = node.status.st_dev;
-  shown.fts_nlink = node.status.st_nlink;
-  if (shown.fts_info != FTS_D || node.entry == kNoEntry) return;
+  shown.fts_info = !exists                    ? FTS_NS
+                   : S_ISDIR(status.st_mode)  ? FTS_D
+                   : S_ISREG(status.st_mode)  ? FTS_F
+                   : !S_ISLNK(status.st_mode) ? FTS_DEFAULT
+                   : follows                  ? FTS_SLNONE
+                                              : FTS_SL;
+  shown.fts_ino = status.st_ino;
+  shown.fts_dev = status.st_dev;
+  shown.fts_nlink = status.st_nlink;
+  if (shown.fts_info != FTS_D) return;
   for (FTSENT* at = shown.fts_parent; at->fts_level >= FTS_ROOTLEVEL; at = at->fts_parent) {
-    if (node_of(at)->entry != node.entry) continue;
-    shown.fts_info = FTS_DC;
+    if (at->fts_ino != shown.fts_ino || at->fts_dev != shown.fts_dev) continue;
+    shown.fts_info = FTS_DC;  // it is above itself
     shown.fts_cycle = at;
     return;
   }
 }
 
 // A new node in the memory at `at`.
-Node* make_node(char* at, uint32_t entry, std::string_view name, std::string_view start,
-                FTSENT* parent) {
+Node* make_node(char* at, std::string_view name, std::string_view start, FTSENT* parent) {
   Node* node = new (at) Node{};
-  node->own = entry;
   char* text = at + offsetof(Node, shown) + offsetof(FTSENT, fts_name);
   memcpy(text, name.data(), name.size());
   if (!start.empty()) {
@@ -149,13 +122,12 @@ FTSENT* link_nodes(const FtsStream& stream, FTSENT** nodes, size_t count) {
   return count == 0 ? nullptr : nodes[0];
 }
 
-// Where the nodes of a new block go: first a list of pointers to them, then they themselves.
+// Where the nodes of a new block go. Null pointers if memory is refused.
 struct Room {
   FTSENT** list;
   char* nodes;
 };
 
-// Null pointers if memory is refused.
 Room add_block(FtsStream& stream, size_t count, size_t nodes_bytes) {
   const size_t list_bytes = (count * sizeof(FTSENT*) + 15) & ~size_t{15};
   const size_t size_bytes = sizeof(Block) + list_bytes + nodes_bytes;
@@ -166,98 +138,50 @@ Room add_block(FtsStream& stream, size_t count, size_t nodes_bytes) {
   return {reinterpret_cast<FTSENT**>(memory + sizeof(Block)), memory + sizeof(Block) + list_bytes};
 }
 
-// The same for a name that a program has created, in an open directory.
-void classify_written(Node& node, int directory, bool follows) {
-  FTSENT& shown = node.shown;
-  node.entry = kNoEntry;
-  const bool exists = fstatat(directory, shown.fts_name, &node.status, AT_SYMLINK_NOFOLLOW) == 0;
-  const mode_t mode = node.status.st_mode;
-  shown.fts_info = !exists ? FTS_NS : S_ISDIR(mode) ? FTS_D : S_ISLNK(mode) ? FTS_SL : FTS_F;
-  if (shown.fts_info == FTS_SL && follows) {
-    struct stat target;
-    const bool leads = fstatat(directory, shown.fts_name, &target, 0) == 0;
-    if (leads) node.status = target;
-    shown.fts_info = !leads ? FTS_SLNONE : S_ISREG(target.st_mode) ? FTS_F : FTS_DEFAULT;
+const char* next_name(DIR* directory) {
+  for (;;) {
+    const struct dirent64* entry = readdir64(directory);
+    if (entry == nullptr) return nullptr;
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) return entry->d_name;
   }
-  if (exists && !S_ISREG(mode) && !S_ISDIR(mode) && !S_ISLNK(mode)) shown.fts_info = FTS_DEFAULT;
-  shown.fts_ino = node.status.st_ino;
-  shown.fts_dev = node.status.st_dev;
-  shown.fts_nlink = node.status.st_nlink;
-}
-
-// The children of a directory while they are listed.
-struct Children {
-  uint32_t directory;  // kNoEntry: a program has created it
-  wire::CatalogueView::Children catalogued;
-  DIR* written;  // null: none
-
-  size_t count = 0;
-  size_t size_bytes = 0;
-};
-
-void measure(Children& children) {
-  for (uint32_t i = 0; i < children.catalogued.count; ++i, ++children.count) {
-    children.size_bytes += node_bytes(entry_at(children.catalogued.first + i).name_bytes, 0);
-  }
-  if (children.written == nullptr) return;
-  while (const struct dirent64* next = next_written(children.written, children.directory)) {
-    children.size_bytes += node_bytes(strlen(next->d_name), 0);
-    ++children.count;
-  }
-  rewinddir(children.written);
-}
-
-// Makes the nodes; names that have appeared since are left out. Returns how many.
-size_t make_children(const Children& children, FTSENT* parent, bool follows, const Room& room) {
-  char* at = room.nodes;
-  size_t made = 0;
-  for (; made < children.catalogued.count; ++made) {
-    const uint32_t entry = children.catalogued.first + static_cast<uint32_t>(made);
-    const std::string_view name = client.catalogue.name(entry_at(entry));
-    Node* node = make_node(at, entry, name, {}, parent);
-    classify(*node, follows);
-    room.list[made] = &node->shown;
-    at += node_bytes(name.size(), 0);
-  }
-  while (made < children.count) {
-    const struct dirent64* next = next_written(children.written, children.directory);
-    if (next == nullptr) break;
-    const size_t size = node_bytes(strlen(next->d_name), 0);
-    if (at + size > room.nodes + children.size_bytes) break;
-    Node* node = make_node(at, kNoEntry, next->d_name, {}, parent);
-    classify_written(*node, dirfd(children.written), follows);
-    room.list[made++] = &node->shown;
-    at += size;
-  }
-  return made;
 }
 
 // The children of a directory, on top. Null with errno if there are none or memory is refused.
 // REQUIRES: it is the current one.
 FTSENT* build_children(FtsStream& stream, FTSENT* parent) {
-  const Node& above = *node_of(parent);
-  if (above.entry == kNoEntry && above.own != kNoEntry) return failure<FTSENT*>(0);  // outside
-  Children children = {.directory = above.entry, .catalogued = {}, .written = nullptr};
-  if (above.entry != kNoEntry)
-    children.catalogued = client.catalogue.children(entry_at(above.entry));
-  children.written = above.entry != kNoEntry ? open_written(above.entry) : opendir(stream.path);
-  measure(children);
-  FTSENT* first = nullptr;
-  int error = 0;
-  if (children.count > 0) {
-    const Room room = add_block(stream, children.count, children.size_bytes);
-    const bool follows = (stream.shown.fts_options & FTS_LOGICAL) != 0;
-    error = room.list == nullptr ? ENOMEM : 0;
-    if (error == 0) {
-      const size_t count = make_children(children, parent, follows, room);
-      first = link_nodes(stream, room.list, count);
-      stream.is_built = first != nullptr;
-      if (first == nullptr) drop_block(stream);
-    }
+  DIR* directory = opendir(stream.path);
+  if (directory == nullptr) {
+    parent->fts_info = FTS_DNR;
+    parent->fts_errno = errno;
+    return failure<FTSENT*>(0);
   }
-  if (children.written != nullptr) closedir(children.written);
-  errno = error;
-  return first;
+  size_t count = 0;
+  size_t size_bytes = 0;
+  for (const char* name; (name = next_name(directory)) != nullptr; ++count) {
+    size_bytes += node_bytes(strlen(name), 0);
+  }
+  rewinddir(directory);
+  const Room room = count == 0 ? Room{} : add_block(stream, count, size_bytes);
+  size_t made = 0;
+  char* at = room.nodes;
+  // Names that have appeared since are left out.
+  for (const char* name;
+       made < count && room.list != nullptr && (name = next_name(directory)) != nullptr;) {
+    const size_t size = node_bytes(strlen(name), 0);
+    if (at + size > room.nodes + size_bytes) break;
+    Node* node = make_node(at, name, {}, parent);
+    classify(*node, dirfd(directory), node->shown.fts_name,
+             (stream.shown.fts_options & FTS_LOGICAL) != 0);
+    room.list[made++] = &node->shown;
+    at += size;
+  }
+  closedir(directory);
+  if (made > 0) {
+    stream.is_built = true;
+    return link_nodes(stream, room.list, made);
+  }
+  if (room.list != nullptr) drop_block(stream);
+  return failure<FTSENT*>(count > 0 && room.list == nullptr ? ENOMEM : 0);
 }
 
 std::string_view last_component(std::string_view path) {
@@ -276,10 +200,9 @@ bool build_starts(FtsStream& stream, char* const* paths, size_t count) {
   char* at = room.nodes;
   for (size_t i = 0; i < count; ++i) {
     const std::string_view path = paths[i];
-    Lookup lookup;
-    const Place place = lookup.find(AT_FDCWD, paths[i], Last::kKeepLink);
-    Node* node = make_node(at, place.entry, last_component(path), path, &stream.above.shown);
-    classify(*node, (stream.shown.fts_options & (FTS_LOGICAL | FTS_COMFOLLOW)) != 0);
+    Node* node = make_node(at, last_component(path), path, &stream.above.shown);
+    classify(*node, AT_FDCWD, paths[i],
+             (stream.shown.fts_options & (FTS_LOGICAL | FTS_COMFOLLOW)) != 0);
     room.list[i] = &node->shown;
     at += node_bytes(path.size(), path.size());
   }
@@ -317,9 +240,11 @@ FTSENT* after(FtsStream& stream, FTSENT* current) {
   FTSENT* next = current->fts_link;
   while (next != nullptr && next->fts_instr == FTS_SKIP) next = next->fts_link;
   if (next != nullptr) {
-    if (next->fts_instr == FTS_FOLLOW) classify(*node_of(next), true);
-    next->fts_instr = kNoInstruction;
-    return show(stream, next);
+    const bool follows = next->fts_instr == FTS_FOLLOW;
+    if (follows) next->fts_instr = kNoInstruction;
+    if (show(stream, next) == nullptr) return nullptr;
+    if (follows) classify(*node_of(next), AT_FDCWD, stream.path, true);
+    return next;
   }
   FTSENT* parent = current->fts_parent;
   if (parent->fts_level < FTS_ROOTLEVEL) {
@@ -330,39 +255,52 @@ FTSENT* after(FtsStream& stream, FTSENT* current) {
   return show_again(stream, parent);
 }
 
+// Whether FTS_XDEV forbids to enter a directory.
+bool is_on_other_device(const FtsStream& stream, const FTSENT* directory) {
+  if ((stream.shown.fts_options & FTS_XDEV) == 0) return false;
+  const FTSENT* start = directory;
+  while (start->fts_level > FTS_ROOTLEVEL) start = start->fts_parent;
+  return start->fts_dev != directory->fts_dev;
+}
+
 FTSENT* read_next(FtsStream& stream) {
   if (stream.has_ended) return failure<FTSENT*>(0);
   FTSENT* current = stream.shown.fts_cur;
   if (current == nullptr) return show(stream, stream.first);
   const int instruction = current->fts_instr;
   current->fts_instr = kNoInstruction;
-  if (instruction == FTS_AGAIN) {
-    classify(*node_of(current), (stream.shown.fts_options & FTS_LOGICAL) != 0);
-    return current;
-  }
-  if (instruction == FTS_FOLLOW && current->fts_info == FTS_SL) {
-    classify(*node_of(current), true);
+  if (instruction == FTS_AGAIN || (instruction == FTS_FOLLOW && current->fts_info == FTS_SL)) {
+    const bool follows = instruction == FTS_FOLLOW || (stream.shown.fts_options & FTS_LOGICAL) != 0;
+    classify(*node_of(current), AT_FDCWD, stream.path, follows);
     return current;
   }
   if (current->fts_info != FTS_D) return after(stream, current);
-  if (instruction == FTS_SKIP) {
+  if (instruction == FTS_SKIP || is_on_other_device(stream, current)) {
     if (stream.is_built) drop_block(stream);
     stream.is_built = false;
     return show_again(stream, current);
   }
   FTSENT* child = stream.is_built ? stream.shown.fts_child : build_children(stream, current);
   stream.is_built = false;
-  if (child == nullptr) return errno == 0 ? show_again(stream, current) : nullptr;
+  if (child == nullptr && errno != 0) return nullptr;
+  if (child == nullptr) {  // as the C library does, for a starting point with a slash at its end
+    const size_t size = current->fts_pathlen;
+    if (size > 1 && stream.path[size - 1] == '/') --current->fts_pathlen;
+    return show_again(stream, current);
+  }
   return show(stream, child);
 }
 
-bool all_inside(char* const* paths, size_t& count) {
+// Whether one of the starting points is below the root.
+bool is_in_store(char* const* paths, size_t& count) {
+  bool is_below = false;
   for (count = 0; paths[count] != nullptr; ++count) {
     Lookup lookup;
     const Place place = lookup.find(AT_FDCWD, paths[count], Last::kKeepLink);
-    if (place.where != Where::kInside || strlen(paths[count]) >= kPathBytes) return false;
+    is_below = is_below || place.where != Where::kOutside;
+    if (strlen(paths[count]) >= kPathBytes) return false;
   }
-  return count > 0;
+  return is_below;
 }
 
 }  // namespace
@@ -375,7 +313,8 @@ extern "C" {
 FTS* fts_open(char* const* paths, int options, int (*compare)(const FTSENT**, const FTSENT**)) {
   static constinit Real<decltype(fts_open)> real{"fts_open"};
   size_t count = 0;
-  if (!active() || is_bad(paths) || !all_inside(paths, count)) return real(paths, options, compare);
+  if (!active() || is_bad(paths) || !is_in_store(paths, count))
+    return real(paths, options, compare);
   if ((options & ~FTS_OPTIONMASK) != 0) return failure<FTS*>(EINVAL);
   void* memory = map_memory(sizeof(FtsStream));
   if (memory == nullptr) return failure<FTS*>(ENOMEM);
@@ -423,16 +362,10 @@ int fts_close(FTS* stream) {
 
 }  // extern "C"
 
-// Other names of the same calls.
 asm(R"(
-  .globl fts64_open
-  .set fts64_open, fts_open
-  .globl fts64_read
-  .set fts64_read, fts_read
-  .globl fts64_children
-  .set fts64_children, fts_children
-  .globl fts64_set
-  .set fts64_set, fts_set
-  .globl fts64_close
-  .set fts64_close, fts_close
+  also fts64_open, fts_open
+  also fts64_read, fts_read
+  also fts64_children, fts_children
+  also fts64_set, fts_set
+  also fts64_close, fts_close
 )");

@@ -1,12 +1,19 @@
-// Resolving names, and the working directory.
+// Resolving names, the working directory, and other calls that take a path: limits, watches,
+// handles and libraries.
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/fanotify.h>
+#include <sys/inotify.h>
+#include <sys/ipc.h>
 #include <unistd.h>
 
+#include "hook/text.h"
+#include "store/preload/fast.h"
 #include "store/preload/hooks.h"
-#include "store/preload/shown.h"
-#include "store/preload/text.h"
+#include "store/preload/proc_name.h"
 
 namespace millrace::store {
 namespace {
@@ -20,30 +27,22 @@ ssize_t read_link(uint32_t index, char* buffer, size_t size) {
   return static_cast<ssize_t>(copied);
 }
 
-// The name that programs see. Its length with the zero; 0 if it is too long.
-size_t write_shown_name(uint32_t entry, char* out, size_t room) {
-  if (client.root.size() + 2 > room) return 0;
-  memcpy(out, client.root.data(), client.root.size());
-  size_t size = client.root.size();
-  if (entry != wire::kRootEntry) out[size++] = '/';
-  const size_t left = room - size - 1;
-  const size_t written = write_path(client.catalogue, entry, out + size, left);
-  if (written >= left) return 0;
-  out[size + written] = '\0';
-  return size + written + 1;
-}
-
 struct Name {
   char text[kPathBytes];
 };
 
+// The name that programs see. False if it is too long.
+bool write_shown_name(uint32_t entry, Name& out) {
+  return join_path(client.root, entry, out.text, sizeof(out.text));
+}
+
 // The same for the real name of what a program has created.
-size_t write_shown_name(std::string_view real, char* out, size_t room) {
-  std::string_view below = client.below_tree(real);
+bool write_shown_name(std::string_view real, Name& out) {
+  std::string_view below = client.below_upper(real);
   while (!below.empty() && below.back() == '/') below.remove_suffix(1);
-  if (client.root.size() + below.size() + 1 > room) return 0;
-  Text(out, room).add(client.root).add(below);
-  return client.root.size() + below.size() + 1;
+  if (client.root.size() + below.size() + 1 > sizeof(out.text)) return false;
+  Text(out.text).add(client.root).add(below);
+  return true;
 }
 
 // Copies the name to `out`, or to memory of the program's heap if that is null. A length of 0 means
@@ -52,52 +51,65 @@ template <typename Named>
 char* give_name(Named entry, char* out, size_t room) {
   const hook::Scratch<Name> name;
   if (!name) return failure<char*>(ENOMEM);
-  const size_t size = write_shown_name(entry, name->text, sizeof(name->text));
-  if (size == 0) return failure<char*>(ENAMETOOLONG);
+  if (!write_shown_name(entry, *name)) return failure<char*>(ENAMETOOLONG);
+  const size_t size = strlen(name->text) + 1;
   if (room != 0 && size > room) return failure<char*>(ERANGE);
-  if (out == nullptr) {
-    out = static_cast<char*>(program_allocate(nullptr, room == 0 ? size : room));
-    if (out == nullptr) return failure<char*>(ENOMEM);
-  }
-  memcpy(out, name->text, size);
-  return out;
-}
-
-constinit Real<char*(const char*, char*)> real_realpath{"realpath"};
-
-bool is_in_tree(const char* path) { return active() && client.below_tree(path).data() != nullptr; }
-
-// The walk has followed all links already.
-char* give_written_name(const char* real, char* out, size_t room) {
-  static constinit Real<int(int, const char*, int, int)> exists{"faccessat"};
-  if (exists(AT_FDCWD, real, F_OK, AT_SYMLINK_NOFOLLOW) != 0) return nullptr;
-  return give_name(std::string_view(real), out, room);
+  if (out == nullptr) out = static_cast<char*>(program_allocate(nullptr, room == 0 ? size : room));
+  return out == nullptr ? failure<char*>(ENOMEM)
+                        : static_cast<char*>(memcpy(out, name->text, size));
 }
 
 // The working directory, if a program has created it.
-char* give_written_directory(char* out, size_t room) {
+char* give_created_directory(char* out, size_t room) {
   const hook::Scratch<Name> name;
   if (!name) return failure<char*>(ENOMEM);
-  static constinit Real<char*(char*, size_t)> real{"getcwd"};
-  if (real(name->text, sizeof(name->text)) == nullptr) return nullptr;
+  if (real_call<"getcwd", getcwd>(name->text, sizeof(name->text)) == nullptr) return nullptr;
   return give_name(std::string_view(name->text), out, room);
 }
 
-char* resolving(const char* path, char* resolved) {
-  return on_path(
-      AT_FDCWD, path, Last::kLook, [&](uint32_t entry) { return give_name(entry, resolved, 0); },
-      [&](int, const char* other) {
-        return is_in_tree(other) ? give_written_name(other, resolved, 0)
-                                 : real_realpath(other, resolved);
-      });
+// The name of a file or directory that a program has created. The walk has followed all links.
+char* give_created_name(const Place& place, char* out) {
+  static constinit Real<int(int, const char*, int, int)> exists{"faccessat"};
+  if (exists(AT_FDCWD, place.path, F_OK, AT_SYMLINK_NOFOLLOW) != 0) return nullptr;
+  const hook::Scratch<RealPath> name;
+  if (!name) return failure<char*>(ENOMEM);
+  Text text(name->text);
+  text.add(client.upper).add("/").add(place.relative);
+  return give_name(std::string_view(name->text, text.size()), out, 0);
 }
 
 constinit Real<int(const char*)> real_chdir{"chdir"};
 
-// read(path) reads the link at a real name. One that stands for a file of another node is none.
-template <typename Read>
-ssize_t reading_link(const char* real, Read read) {
-  return !is_bad(real) && is_shown(real) ? failure<ssize_t>(EINVAL) : read(real);
+// call(path) with the real name of an entry. The call does not change or read it.
+template <typename Call>
+auto on_real_path(const char* path, Last last, Call call) {
+  return on_path(
+      AT_FDCWD, path, last, [&](uint32_t entry) { return with_real_path(entry, call); },
+      [&](int, const char* other) { return call(other); });
+}
+
+Last last_unless(bool keeps_link) { return keeps_link ? Last::kKeepLink : Last::kFollow; }
+
+bool is_below_root(const char* path) {
+  if (!active() || is_bad(path) || strchr(path, '/') == nullptr) return false;
+  Lookup lookup;
+  return lookup.find(AT_FDCWD, path, Last::kFollow).where != Where::kOutside;
+}
+
+constinit Real<void*(const char*, int)> real_dlopen{"dlopen"};
+
+[[gnu::noinline]] void* open_library(const char* path, int mode) {
+  bool was_found = false;
+  void* library = on_real_path(path, Last::kFollow, [&](const char* real) -> void* {
+    // The loader does not tell by errno that a file is missing.
+    static constinit Real<int(int, const char*, int, int)> exists{"faccessat"};
+    if (exists(AT_FDCWD, real, F_OK, 0) != 0) return nullptr;
+    was_found = true;
+    void* opened = real_dlopen(real, mode);
+    if (opened == nullptr) errno = EINVAL;
+    return opened;
+  });
+  return was_found ? library : real_dlopen(path, mode);  // which sets the text of dlerror
 }
 
 }  // namespace
@@ -108,61 +120,65 @@ using namespace millrace::store;
 extern "C" {
 
 ssize_t readlink(const char* path, char* buffer, size_t size) {
-  static constinit Real<ssize_t(const char*, char*, size_t)> real{"readlink"};
-  return on_path(
-      AT_FDCWD, path, Last::kKeepLink,
-      [&](uint32_t entry) { return read_link(entry, buffer, size); },
-      [&](int, const char* other) {
-        return reading_link(other, [&](const char* name) { return real(name, buffer, size); });
-      });
-}
-
-ssize_t __readlink_chk(const char* path, char* buffer, size_t size, size_t room) {
-  static constinit Real<ssize_t(const char*, char*, size_t, size_t)> real{"__readlink_chk"};
-  return on_path(
-      AT_FDCWD, path, Last::kKeepLink,
-      [&](uint32_t entry) { return read_link(entry, buffer, size < room ? size : room); },
-      [&](int, const char* other) {
-        return reading_link(other,
-                            [&](const char* name) { return real(name, buffer, size, room); });
-      });
+  return readlinkat(AT_FDCWD, path, buffer, size);
 }
 
 ssize_t readlinkat(int directory, const char* path, char* buffer, size_t size) {
-  static constinit Real<ssize_t(int, const char*, char*, size_t)> real{"readlinkat"};
-  return on_path(
+  const ssize_t result = on_path(
       directory, path, Last::kKeepLink,
       [&](uint32_t entry) { return read_link(entry, buffer, size); },
       [&](int base, const char* other) {
-        return reading_link(other,
-                            [&](const char* name) { return real(base, name, buffer, size); });
+        return real_call<"readlinkat", readlinkat>(base, other, buffer, size);
       });
+  return show_link(result, directory, path, buffer, size);
+}
+
+char* realpath(const char* path, char* resolved) {
+  const auto real = [&](const char* other) {
+    return real_call<"realpath", realpath>(other, resolved);
+  };
+  if (!active() || is_bad(path)) return real(path);
+  // The C library asks for the working directory, which may have been removed.
+  const millrace::hook::Scratch<Name> before;
+  if (*path != '/' && before &&
+      millrace::hook::sys_getcwd(before->text, sizeof(before->text)) < 0) {
+    return real(path);
+  }
+  Lookup lookup;
+  Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
+  if (place.where == Where::kOutside) {
+    char* const result = real(path);
+    if (result != nullptr || errno != ENOENT) return result;
+    place = lookup.find_linked(AT_FDCWD, path, Last::kFollow);
+    if (place.where == Where::kOutside) return failure<char*>(ENOENT);
+  }
+  if (place.where == Where::kInside) return give_name(place.entry, resolved, 0);
+  if (place.where == Where::kFailed) return failure<char*>(place.error);
+  return place.is_created ? give_created_name(place, resolved) : real(place.path);
+}
+
+// Those of the C library end the program if its buffer is too small.
+ssize_t __readlink_chk(const char* path, char* buffer, size_t size, size_t room) {
+  if (size > room) return real_call<"__readlink_chk", __readlink_chk>(path, buffer, size, room);
+  return readlink(path, buffer, size);
 }
 
 ssize_t __readlinkat_chk(int directory, const char* path, char* buffer, size_t size, size_t room) {
-  static constinit Real<ssize_t(int, const char*, char*, size_t, size_t)> real{"__readlinkat_chk"};
-  return on_path(
-      directory, path, Last::kKeepLink,
-      [&](uint32_t entry) { return read_link(entry, buffer, size < room ? size : room); },
-      [&](int base, const char* other) {
-        return reading_link(other,
-                            [&](const char* name) { return real(base, name, buffer, size, room); });
-      });
+  if (size <= room) return readlinkat(directory, path, buffer, size);
+  return real_call<"__readlinkat_chk", __readlinkat_chk>(directory, path, buffer, size, room);
 }
-
-char* realpath(const char* path, char* resolved) { return resolving(path, resolved); }
 
 char* __realpath_chk(const char* path, char* resolved, size_t room) {
-  static constinit Real<char*(const char*, char*, size_t)> real{"__realpath_chk"};
-  return on_path(
-      AT_FDCWD, path, Last::kLook, [&](uint32_t entry) { return give_name(entry, resolved, room); },
-      [&](int, const char* other) {
-        return is_in_tree(other) ? give_written_name(other, resolved, room)
-                                 : real(other, resolved, room);
-      });
+  if (room >= PATH_MAX) return realpath(path, resolved);
+  return real_call<"__realpath_chk", __realpath_chk>(path, resolved, room);
 }
 
-char* canonicalize_file_name(const char* path) { return resolving(path, nullptr); }
+char* __getcwd_chk(char* buffer, size_t size, size_t room) {
+  if (size > room) return real_call<"__getcwd_chk", __getcwd_chk>(buffer, size, room);
+  return getcwd(buffer, size);
+}
+
+char* canonicalize_file_name(const char* path) { return realpath(path, nullptr); }
 
 // The real directory is entered: calls that we do not see find it, and it survives exec.
 int chdir(const char* path) {
@@ -183,36 +199,108 @@ int chdir(const char* path) {
 }
 
 int fchdir(int fd) {
-  static constinit Real<int(int)> real{"fchdir"};
-  const int result = real(fd);
+  const uint32_t entry = entry_of(fd);
+  const bool is_ours = entry != kNoEntry && is_directory(entry);
+  const int result = is_ours
+                         ? with_real_path(entry, [](const char* path) { return real_chdir(path); })
+                         : real_call<"fchdir", fchdir>(fd);
   forget_working_directory();
   return result;
 }
 
 char* getcwd(char* buffer, size_t size) {
-  static constinit Real<char*(char*, size_t)> real{"getcwd"};
   const uint32_t entry = active() ? working_directory_entry() : kNoEntry;
-  const bool is_written = active() && is_in_written_directory();
-  if (entry == kNoEntry && !is_written) return real(buffer, size);
+  const bool is_created = active() && is_in_created_directory();
+  if (entry == kNoEntry && !is_created) return real_call<"getcwd", getcwd>(buffer, size);
   if (buffer != nullptr && size == 0) return failure<char*>(EINVAL);
-  return is_written ? give_written_directory(buffer, size) : give_name(entry, buffer, size);
+  return is_created ? give_created_directory(buffer, size) : give_name(entry, buffer, size);
 }
 
-char* __getcwd_chk(char* buffer, size_t size, size_t room) {
-  static constinit Real<char*(char*, size_t, size_t)> real{"__getcwd_chk"};
-  const uint32_t entry = active() ? working_directory_entry() : kNoEntry;
-  const bool is_written = active() && is_in_written_directory();
-  if (entry == kNoEntry && !is_written) return real(buffer, size, room);
-  if (size == 0) return failure<char*>(EINVAL);
-  if (is_written) return give_written_directory(buffer, size < room ? size : room);
-  return give_name(entry, buffer, size < room ? size : room);
+// The older getcwd, for PATH_MAX bytes.
+char* getwd(char* buffer) {
+  static constinit Real<char*(char*)> real{"getwd"};
+  if (!active() || is_bad(buffer)) return real(buffer);
+  return getcwd(buffer, PATH_MAX);
+}
+
+// The C library asks for the attributes without a hook.
+key_t ftok(const char* path, int project) {
+  struct stat status;
+  if (stat(path, &status) != 0) return -1;
+  const auto key = static_cast<uint32_t>((status.st_ino & 0xffff) | (status.st_dev & 0xff) << 16 |
+                                         static_cast<uint64_t>(project & 0xff) << 24);
+  return static_cast<key_t>(key);
 }
 
 char* get_current_dir_name() {
-  static constinit Real<char*()> real{"get_current_dir_name"};
-  const uint32_t entry = active() ? working_directory_entry() : kNoEntry;
-  if (active() && is_in_written_directory()) return give_written_directory(nullptr, 0);
-  return entry == kNoEntry ? real() : give_name(entry, nullptr, 0);
+  const bool is_below =
+      active() && (is_in_created_directory() || working_directory_entry() != kNoEntry);
+  return is_below ? getcwd(nullptr, 0) : real_call<"get_current_dir_name", get_current_dir_name>();
+}
+
+long pathconf(const char* path, int name) {
+  const auto call = [&](const char* other) { return real_call<"pathconf", pathconf>(other, name); };
+  Lookup lookup;
+  const Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
+  // Most limits do not depend on the path, and are known even if it does not exist.
+  if (place.where == Where::kFailed) {
+    const long value = call(path);
+    if (value < 0 && errno == ENOENT) errno = place.error;
+    return value;
+  }
+  return on_real_path(path, Last::kFollow, call);
+}
+
+// What programs create is watched where it is.
+int inotify_add_watch(int fd, const char* path, uint32_t mask) {
+  static constinit Real<int(int, const char*, uint32_t)> real{"inotify_add_watch"};
+  const auto watch_created = [&](uint32_t directory) {
+    const millrace::hook::Scratch<RealPath> upper;
+    make_upper_directories(directory);
+    return upper && upper->in_upper(directory) ? real(fd, upper->text, mask) : -1;
+  };
+  return on_path(
+      AT_FDCWD, path, last_unless((mask & IN_DONT_FOLLOW) != 0),
+      [&](uint32_t entry) {
+        const int watch = is_directory(entry) ? watch_created(entry) : -1;
+        if (watch >= 0) return watch;
+        // A dataset does not change: the service does, but never moves a file away.
+        const uint32_t quiet = (mask & ~uint32_t{IN_ALL_EVENTS}) | IN_MOVE_SELF;
+        return with_real_path(entry, [&](const char* other) { return real(fd, other, quiet); });
+      },
+      [&](int, const char* other) { return real(fd, other, mask); });
+}
+
+int fanotify_mark(int fd, unsigned flags, uint64_t mask, int directory, const char* path) {
+  static constinit Real<int(int, unsigned, uint64_t, int, const char*)> real{"fanotify_mark"};
+  return on_path(
+      directory, path, last_unless((flags & FAN_MARK_DONT_FOLLOW) != 0),
+      [&](uint32_t entry) {
+        return with_real_path(
+            entry, [&](const char* other) { return real(fd, flags, mask, AT_FDCWD, other); });
+      },
+      [&](int base, const char* other) { return real(fd, flags, mask, base, other); });
+}
+
+int name_to_handle_at(int directory, const char* path, struct file_handle* handle, int* mount,
+                      int flags) {
+  static constinit Real<int(int, const char*, struct file_handle*, int*, int)> real{
+      "name_to_handle_at"};
+  if (!is_bad(path) && *path == '\0' && !make_real(directory)) return -1;
+  return on_path(
+      directory, path, last_unless((flags & AT_SYMLINK_FOLLOW) == 0),
+      [&](uint32_t entry) {
+        return with_real_path(
+            entry, [&](const char* other) { return real(AT_FDCWD, other, handle, mount, flags); });
+      },
+      [&](int base, const char* other) { return real(base, other, handle, mount, flags); });
+}
+
+// The loader opens libraries without hooks. It also looks at the caller, to find a name without a
+// slash: so other calls jump there, and the caller stays the same.
+void* dlopen(const char* path, int mode) {
+  if (is_below_root(path)) return open_library(path, mode);
+  return real_dlopen.get()(path, mode);
 }
 
 }  // extern "C"

@@ -9,8 +9,6 @@
 #include "hook/syscall.h"
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
-#include "store/preload/shown.h"
-#include "store/preload/writers.h"
 
 namespace millrace::store {
 namespace {
@@ -20,15 +18,16 @@ constinit Real<FILE*(const char*, const char*)> real_fopen{"fopen"};
 constinit Real<FILE*(const char*, const char*, FILE*)> real_freopen{"freopen"};
 
 bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0; }
+bool creates(int flags) { return (flags & O_CREAT) != 0; }
 bool is_temporary(int flags) { return (flags & O_TMPFILE) == O_TMPFILE; }
 
 // Why an existing entry cannot be opened like this; 0: it can.
 int refusal(uint32_t index, int flags) {
   const wire::CatalogueEntry entry = entry_at(index);
   if ((flags & O_PATH) != 0) return 0;
-  if (is_temporary(flags)) return EOPNOTSUPP;  // programs then create a name
+  if (is_temporary(flags)) return entry.kind == EntryKind::kDirectory ? 0 : ENOTDIR;
   if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) return EEXIST;
-  if (entry.kind == EntryKind::kLink) return ELOOP;
+  if (entry.kind == EntryKind::kLink) return (flags & O_DIRECTORY) != 0 ? ENOTDIR : ELOOP;
   if (entry.kind == EntryKind::kDirectory) {
     return writes(flags) || (flags & O_CREAT) != 0 ? EISDIR : 0;
   }
@@ -36,8 +35,41 @@ int refusal(uint32_t index, int flags) {
   return writes(flags) ? EROFS : 0;
 }
 
-int open_entry(uint32_t entry, int flags) {
+// A descriptor of the directory in the upper directory, if it is there: it is listed and synced
+// with the names that programs have created.
+int open_upper(uint32_t entry, int flags, mode_t mode) {
+  const hook::Scratch<RealPath> path;
+  if (!path || !path->in_upper(entry)) return failure<int>(ENOENT);
+  const auto open = [&] {
+    return making_number([&] { return real_openat.get()(AT_FDCWD, path->text, flags, mode); });
+  };
+  const int fd = open();
+  if (fd >= 0 || errno != ENOENT || !is_temporary(flags)) return fd;
+  return make_upper_directories(entry) ? open() : failure<int>(ENOENT);
+}
+
+int open_directory(uint32_t entry, int flags) {
+  const int saved_errno = errno;
+  int fd = open_upper(entry, flags | O_DIRECTORY, 0);
+  if (fd < 0) {
+    errno = saved_errno;
+    fd = with_real_path(entry, [&](const char* path) {
+      return making_number([&] { return real_openat.get()(AT_FDCWD, path, flags, 0); });
+    });
+  }
+  if (fd < 0) return fd;
+  note_opened(fd, entry);
+  begin_listing(fd);
+  return fd;
+}
+
+int open_entry(uint32_t entry, int flags, mode_t mode) {
   if (const int error = refusal(entry, flags); error != 0) return failure<int>(error);
+  if (is_temporary(flags)) {
+    if (client.upper.empty()) note_read_only();
+    return client.upper.empty() ? failure<int>(EROFS) : open_upper(entry, flags, mode);
+  }
+  if (is_directory(entry)) return open_directory(entry, flags & ~(O_CREAT | O_EXCL));
   if (const int fast = open_fast(entry, flags & ~O_CREAT); fast >= 0) {
     count(client.state->counters.opens);
     return fast;
@@ -104,54 +136,66 @@ Last last_of(int flags) {
   return keeps ? Last::kKeepLink : Last::kFollow;
 }
 
-// After note_new_number.
-int opened_written(int fd, const Place& place, int flags) {
-  if (fd >= 0 && place.is_written && writes(flags) && is_shared()) writers.add(fd);
-  return fd;
+// Opens a file that the buffer takes, or has. Another name, or one that must be opened in the upper
+// directory: kNotBuffered; the buffer then has nothing under it.
+int open_in_buffer(const Place& place, int flags, mode_t mode) {
+  const bool may_change = writes(flags) || creates(flags);
+  const bool exists = place.where == Where::kElsewhere;
+  const bool is_new = !exists && place.is_new && creates(flags);
+  const bool has_slash = is_new && place.path[strlen(place.path) - 1] == '/';
+  if (!may_change || is_temporary(flags) || (!exists && !is_new) || has_slash ||
+      !concerns_buffer(place)) {
+    return kNotBuffered;
+  }
+  uint64_t id = 0;
+  const int fd = creating(place, [&](const char*) {
+    return making_number([&] {
+      const int opened = open_buffered(client.buffer, place.relative, flags, mode, &id);
+      if (opened >= 0) return opened;
+      errno = opened == kNotBuffered ? 0 : -opened;
+      return opened == kNotBuffered ? kNotBuffered : -1;
+    });
+  });
+  if (fd >= 0 && (flags & O_ACCMODE) != O_RDONLY && !in_vfork_child) buffered_writers.add(fd, id);
+  if (fd != kNotBuffered) return fd;
+  const int error = wait_native(client.buffer, place.relative);
+  return error < 0 ? failure<int>(-error) : kNotBuffered;
 }
 
-// Whether the open may create the file, or write one that a program has created. The service hears
-// of it before it happens.
-bool creates(const Place& place, int flags) {
-  if (!place.is_written || (!writes(flags) && (flags & O_CREAT) == 0)) return false;
-  const bool exists = place.where != Where::kFailed;
-  return (exists || (flags & O_CREAT) != 0) && can_create(place);
-}
-
-// A file of another node that a program opens for writing becomes one of this node. 0, or an errno
-// value.
-int claim_name(int directory, const char* path, int flags) {
-  const bool is_new = (flags & O_CREAT) != 0 && (flags & O_EXCL) != 0;
-  if (!writes(flags) || is_new) return 0;
-  return take_named(directory, path, /*needs_bytes=*/(flags & O_TRUNC) == 0);
-}
-
-// With O_NOFOLLOW, a name that stands for a file of another node is still a file.
-Place find_to_open(Lookup& lookup, int directory, const char* path, int flags) {
-  const Place place = lookup.find(directory, path, last_of(flags));
-  const bool is_kept = (flags & O_NOFOLLOW) != 0 && (flags & O_EXCL) == 0 &&
-                       place.where == Where::kElsewhere && place.is_written;
-  return is_kept && is_shown(place.path) ? lookup.find(directory, path, Last::kFollow) : place;
-}
-
+// outside(directory, path) is the real call, also for a created file.
 template <typename Outside>
-int opening(int directory, const char* path, int flags, Outside outside) {
+int opening(int directory, const char* path, int flags, mode_t mode, Outside outside) {
   if (const int fd = open_guessed(path, flags); fd >= 0) return fd;
-  if (const int error = claim_name(directory, path, flags); error != 0) return failure<int>(error);
+  // The kernel ignores the others, too.
+  if ((flags & O_PATH) != 0) flags &= O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
   Lookup lookup;
-  Place place = find_to_open(lookup, directory, path, flags);
+  Place place = lookup.find(directory, path, last_of(flags));
   if (place.where == Where::kOutside) {
     const int fd = making_number([&] { return outside(directory, path); });
     if (fd >= 0 || errno != ENOENT) return fd;
     place = lookup.find_linked(directory, path, last_of(flags));
     if (place.where == Where::kOutside) return fd;
   }
-  if (place.where == Where::kInside) return open_entry(place.entry, flags);
-  if (creates(place, flags) || place.where == Where::kElsewhere) {
-    const int fd = making_number([&] { return outside(AT_FDCWD, place.path); });
-    return opened_written(fd, place, flags);
+  if (place.where == Where::kInside) return open_entry(place.entry, flags, mode);
+  if (client.has_buffer() && place.is_created) {
+    const int fd = open_in_buffer(place, flags, mode);
+    if (fd != kNotBuffered) return fd;
+    if (writes(flags) || creates(flags)) place = lookup.find_again();
   }
-  return failure<int>(place.error);
+  // A file in the buffer may be copied and removed there at any time.
+  for (int tries = 0; place.is_buffered && tries < kMakeTries; ++tries) {
+    const int fd = making_number([&] { return outside(AT_FDCWD, place.path); });
+    if (fd >= 0 || errno != ENOENT) return fd;
+    place = lookup.find_again();
+  }
+  if (place.where == Where::kFailed && !(place.is_new && creates(flags))) {
+    return failure<int>(place.error);
+  }
+  const int fd = creating(place, [&](const char* other) {
+    return making_number([&] { return outside(AT_FDCWD, other); });
+  });
+  if (client.has_buffer()) begin_listing(fd);  // it may be a directory
+  return fd;
 }
 
 mode_t mode_of(int flags, va_list arguments) {
@@ -174,14 +218,12 @@ int descriptor_of(FILE* stream) {
   return fd;
 }
 
-// open(path) for a path of the store or any other.
-template <typename Open>
-FILE* opening_stream(const char* path, const char* mode, Open open) {
+// open(path) for a path of the store or any other, open_descriptor(fd) for a file of the buffer.
+template <typename Open, typename OpenDescriptor>
+FILE* opening_stream(const char* path, const char* mode, Open open,
+                     OpenDescriptor open_descriptor) {
   if (!active() || is_bad(path) || is_bad(mode)) return open(path);
   const int flags = flags_of(mode);
-  if (const int error = claim_name(AT_FDCWD, path, flags); error != 0) {
-    return failure<FILE*>(error);
-  }
   Lookup lookup;
   Place place = lookup.find(AT_FDCWD, path, last_of(flags));
   const auto open_other = [&](const char* other) {
@@ -195,12 +237,16 @@ FILE* opening_stream(const char* path, const char* mode, Open open) {
     place = lookup.find_linked(AT_FDCWD, path, last_of(flags));
     if (place.where == Where::kOutside) return failure<FILE*>(ENOENT);
   }
-  if (creates(place, flags) || place.where == Where::kElsewhere) {
-    FILE* stream = open_other(place.path);
-    opened_written(descriptor_of(stream), place, flags);
-    return stream;
+  if (client.has_buffer() && place.is_created) {
+    const int fd = open_in_buffer(place, flags, 0666);
+    if (fd == -1) return nullptr;
+    if (fd >= 0) return open_descriptor(fd);
+    if (writes(flags)) place = lookup.find_again();
   }
-  if (place.where == Where::kFailed) return failure<FILE*>(place.error);
+  if (place.where == Where::kFailed && !(place.is_new && creates(flags))) {
+    return failure<FILE*>(place.error);
+  }
+  if (place.where != Where::kInside) return creating(place, open_other);
   if (const int error = refusal(place.entry, flags); error != 0) return failure<FILE*>(error);
   FILE* stream = with_real_path(place.entry, open);
   if (stream == nullptr) return nullptr;
@@ -211,21 +257,37 @@ FILE* opening_stream(const char* path, const char* mode, Open open) {
   return stream;
 }
 
-// body() copies a descriptor, which writes the same file.
+// The last descriptor of this process that wrote a file of the buffer was closed; 0: none was.
+// Returns false with errno if the queue could not be written.
+bool end_writer(uint64_t id) {
+  const int error = id == 0 ? 0 : note_closed(client.buffer, id);
+  if (error < 0) errno = -error;
+  return error == 0;
+}
+
+// The same for a range that is about to be closed: the drainer waits until it is.
+void end_writers(unsigned first, unsigned last) {
+  for (unsigned fd = first; fd <= last && fd < BufferedWriters::kNumbers; ++fd) {
+    end_writer(buffered_writers.take(static_cast<int>(fd)));
+  }
+}
+
+// body() copies a descriptor.
 template <typename Body>
 int copying_number(int fd, Body body) {
-  const bool is_writer = writers.has(fd);
   const int copy = making_number([&] { return natively(fd, body); });
-  if (copy >= 0 && is_writer) writers.add(copy);
+  if (copy < 0 || !active()) return copy;
+  note_copied(fd, copy);
+  if (!in_vfork_child) buffered_writers.duplicated(fd, copy);
   return copy;
 }
 
 template <typename Duplicate>
 int duplicating(int fd, int copy, Duplicate duplicate) {
-  if (fd == copy) return copying_number(fd, duplicate);
-  const bool ends_writer = writers.has(copy);
+  if (fd == copy) return natively(fd, duplicate);
+  const uint64_t closed = buffered_writers.take(copy);
   const int made = copying_number(fd, [&] { return replacing(copy, duplicate); });
-  if (made >= 0 && ends_writer) share_names();
+  end_writer(closed);
   return made;
 }
 
@@ -277,9 +339,6 @@ auto making_temporary(char* name, Make make) {
     memcpy(real->text, other, size + 1);
     const Result result = make(real->text);
     if (has_failed(result)) return result;
-    if constexpr (std::is_same_v<Result, int>) {
-      if (is_shared()) writers.add(result);
-    }
     const char* last = strrchr(real->text, '/') + 1;
     const size_t last_size = strlen(last);
     memcpy(name + strlen(name) - last_size, last, last_size);
@@ -300,13 +359,13 @@ int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = mode_of(flags, arguments);
   va_end(arguments);
-  return opening(AT_FDCWD, path, flags, [&](int directory, const char* other) {
+  return opening(AT_FDCWD, path, flags, mode, [&](int directory, const char* other) {
     return real_openat.get()(directory, other, flags, mode);
   });
 }
 
 int __open_2(const char* path, int flags) {
-  return opening(AT_FDCWD, path, flags, [&](int directory, const char* other) {
+  return opening(AT_FDCWD, path, flags, 0, [&](int directory, const char* other) {
     return real_openat.get()(directory, other, flags, 0);
   });
 }
@@ -316,109 +375,112 @@ int openat(int directory, const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = mode_of(flags, arguments);
   va_end(arguments);
-  return opening(directory, path, flags, [&](int base, const char* other) {
+  return opening(directory, path, flags, mode, [&](int base, const char* other) {
     return real_openat.get()(base, other, flags, mode);
   });
 }
 
 int __openat_2(int directory, const char* path, int flags) {
-  return opening(directory, path, flags, [&](int base, const char* other) {
+  return opening(directory, path, flags, 0, [&](int base, const char* other) {
     return real_openat.get()(base, other, flags, 0);
   });
 }
 
 int creat(const char* path, mode_t mode) {
   constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
-  return opening(AT_FDCWD, path, kFlags, [&](int directory, const char* other) {
+  return opening(AT_FDCWD, path, kFlags, mode, [&](int directory, const char* other) {
     return real_openat.get()(directory, other, kFlags, mode);
   });
 }
 
 FILE* fopen(const char* path, const char* mode) {
-  return opening_stream(path, mode, [&](const char* other) {
-    FILE* stream = real_fopen(other, mode);
-    const bool has_room = stream != nullptr || errno != EMFILE || !close_parked();
-    return has_room ? stream : real_fopen(other, mode);
-  });
+  return opening_stream(
+      path, mode,
+      [&](const char* other) {
+        FILE* stream = real_fopen(other, mode);
+        const bool has_room = stream != nullptr || errno != EMFILE || !close_parked();
+        return has_room ? stream : real_fopen(other, mode);
+      },
+      [&](int fd) {
+        FILE* stream = real_call<"fdopen", fdopen>(fd, mode);
+        if (stream == nullptr) close(fd);
+        return stream;
+      });
 }
 
 // Without a path, it changes the mode of the stream.
 FILE* freopen(const char* path, const char* mode, FILE* stream) {
   forget(descriptor_of(stream));
   if (path == nullptr) return real_freopen(path, mode, stream);
-  const bool ends_writer = writers.take(descriptor_of(stream));
-  const auto open_again = [&](const char* other) {
-    FILE* const opened = real_freopen(other, mode, stream);
-    if (ends_writer) share_names();
-    return opened;
-  };
-  return opening_stream(path, mode, open_again);
+  const uint64_t closed = buffered_writers.take(descriptor_of(stream));
+  FILE* opened = opening_stream(
+      path, mode, [&](const char* other) { return real_freopen(other, mode, stream); },
+      [&](int fd) {  // the stream keeps its number, as the C library has it
+        const millrace::hook::Scratch<RealPath> name;
+        const uint64_t id = buffered_writers.id_of(fd);
+        FILE* again = nullptr;
+        if (name && write_data_path(client.buffer, id, name->text, sizeof(name->text))) {
+          again = real_freopen(name->text, mode, stream);
+        }
+        if (again != nullptr) buffered_writers.add(descriptor_of(again), id);
+        close(fd);
+        return again;
+      });
+  end_writer(closed);
+  return opened;
 }
 
 int fclose(FILE* stream) {
-  static constinit Real<int(FILE*)> real{"fclose"};
   const int fd = descriptor_of(stream);
   forget(fd);
-  const bool ends_writer = writers.take(fd);
-  const int result = real(stream);
-  if (ends_writer) share_names();
+  const uint64_t closed = buffered_writers.take(fd);
+  const int result = real_call<"fclose", fclose>(stream);
   if (fd >= 0 && fd <= STDERR_FILENO) note_low_closed();
-  return result;
+  return end_writer(closed) ? result : EOF;
 }
 
 int close(int fd) {
-  static constinit Real<int(int)> real{"close"};
   if (int result; close_fast(fd, &result)) return result;
   if (active()) forget(fd);
-  const bool ends_writer = writers.take(fd);
-  const int result = real(fd);
-  if (ends_writer) share_names();
+  const uint64_t closed = buffered_writers.take(fd);
+  const int result = real_call<"close", close>(fd);
   if (result == 0 && fd <= STDERR_FILENO) note_low_closed();
-  return result;
+  return end_writer(closed) ? result : -1;
 }
 
 int close_range(unsigned first, unsigned last, int flags) {
-  static constinit Real<int(unsigned, unsigned, int)> real{"close_range"};
   constexpr int kKnownFlags = static_cast<int>(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE);
   const bool is_valid = first <= last && (flags & ~kKnownFlags) == 0;
-  bool ends_writers = false;
   if (is_valid && (flags & CLOSE_RANGE_CLOEXEC) != 0) {
     inherit_no_more(first, last);
   } else if (is_valid && active()) {
     forget_range(first, last);
     disown_range(first, last);
-    ends_writers = writers.take_range(first, last);
+    end_writers(first, last);
   }
-  const int result = real(first, last, flags);
-  if (ends_writers) share_names();
-  return result;
+  return real_call<"close_range", close_range>(first, last, flags);
 }
 
 void closefrom(int first) {
-  static constinit Real<void(int)> real{"closefrom"};
   const unsigned begin = first < 0 ? 0 : static_cast<unsigned>(first);
   if (active()) {
     forget_range(begin, ~0u);
     disown_range(begin, ~0u);
+    end_writers(begin, ~0u);
   }
-  const bool ends_writers = writers.take_range(begin, ~0u);
-  real(first);
-  if (ends_writers) share_names();
+  real_call<"closefrom", closefrom>(first);
 }
 
 int dup(int fd) {
-  static constinit Real<int(int)> real{"dup"};
-  return copying_number(fd, [&] { return real(fd); });
+  return copying_number(fd, [&] { return real_call<"dup", dup>(fd); });
 }
 
 int dup2(int fd, int copy) {
-  static constinit Real<int(int, int)> real{"dup2"};
-  return duplicating(fd, copy, [&] { return real(fd, copy); });
+  return duplicating(fd, copy, [&] { return real_call<"dup2", dup2>(fd, copy); });
 }
 
 int dup3(int fd, int copy, int flags) {
-  static constinit Real<int(int, int, int)> real{"dup3"};
-  return duplicating(fd, copy, [&] { return real(fd, copy, flags); });
+  return duplicating(fd, copy, [&] { return real_call<"dup3", dup3>(fd, copy, flags); });
 }
 
 int fcntl(int fd, int command, ...) {
@@ -434,70 +496,40 @@ int fcntl(int fd, int command, ...) {
 }
 
 int mkstemp(char* name) {
-  static constinit Real<int(char*)> real{"mkstemp"};
-  return newly_made(making_temporary(name, [&](char* real_name) { return real(real_name); }));
+  return newly_made(making_temporary(
+      name, [&](char* real_name) { return real_call<"mkstemp", mkstemp>(real_name); }));
 }
 
 int mkostemp(char* name, int flags) {
-  static constinit Real<int(char*, int)> real{"mkostemp"};
-  return newly_made(
-      making_temporary(name, [&](char* real_name) { return real(real_name, flags); }));
+  return newly_made(making_temporary(
+      name, [&](char* real_name) { return real_call<"mkostemp", mkostemp>(real_name, flags); }));
 }
 
 int mkstemps(char* name, int suffix) {
-  static constinit Real<int(char*, int)> real{"mkstemps"};
-  return newly_made(
-      making_temporary(name, [&](char* real_name) { return real(real_name, suffix); }));
+  return newly_made(making_temporary(
+      name, [&](char* real_name) { return real_call<"mkstemps", mkstemps>(real_name, suffix); }));
 }
 
 int mkostemps(char* name, int suffix, int flags) {
-  static constinit Real<int(char*, int, int)> real{"mkostemps"};
-  return newly_made(
-      making_temporary(name, [&](char* real_name) { return real(real_name, suffix, flags); }));
+  return newly_made(making_temporary(name, [&](char* real_name) {
+    return real_call<"mkostemps", mkostemps>(real_name, suffix, flags);
+  }));
 }
 
 char* mkdtemp(char* name) {
-  static constinit Real<char*(char*)> real{"mkdtemp"};
-  return making_temporary(name, [&](char* real_name) { return real(real_name); });
+  return making_temporary(
+      name, [&](char* real_name) { return real_call<"mkdtemp", mkdtemp>(real_name); });
 }
 
 }  // extern "C"
 
-// Other names of the same calls. Defined in assembly, because headers declare some of them with
-// types of their own, of the same layout.
+asm("names_64 open, openat, creat, fopen, freopen, fcntl, mkstemp, mkostemp, mkstemps, mkostemps");
 asm(R"(
-  .globl open64
-  .set open64, open
-  .globl __open
-  .set __open, open
-  .globl __open64
-  .set __open64, open
-  .globl __open64_2
-  .set __open64_2, __open_2
-  .globl openat64
-  .set openat64, openat
-  .globl __openat64_2
-  .set __openat64_2, __openat_2
-  .globl creat64
-  .set creat64, creat
-  .globl fopen64
-  .set fopen64, fopen
-  .globl freopen64
-  .set freopen64, freopen
-  .globl __close
-  .set __close, close
-  .globl __dup2
-  .set __dup2, dup2
-  .globl fcntl64
-  .set fcntl64, fcntl
-  .globl __fcntl
-  .set __fcntl, fcntl
-  .globl mkstemp64
-  .set mkstemp64, mkstemp
-  .globl mkostemp64
-  .set mkostemp64, mkostemp
-  .globl mkstemps64
-  .set mkstemps64, mkstemps
-  .globl mkostemps64
-  .set mkostemps64, mkostemps
+  also __open, open
+  also __open64, open
+  also __open64_2, __open_2
+  also __openat64_2, __openat_2
+  also __close, close
+  also __dup2, dup2
+  also __fcntl, fcntl
 )");

@@ -1,61 +1,281 @@
 // Starting programs. They get the library and its settings even if their environment was cleared,
 // and may be files of the store.
+#include <limits.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "hook/environment.h"
 #include "hook/program_memory.h"
 #include "hook/syscall.h"
-#include "store/preload/exec_environment.h"
+#include "hook/text.h"
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
+#include "store/preload/program_file.h"
 
 namespace millrace::store {
 namespace {
 
-// Calls use(environment), which starts a program, with a completed environment on the stack: a
-// vfork child shares its parent's other memory.
 template <typename Use>
 auto with_environment(char* const* environment, Use use) {
   make_all_real(Which::kInherited);
-  if (environment != environ && !hook::can_read_strings(environment)) return use(environment);
-  const size_t missing = missing_environment_bytes(environment);
-  if (missing == 0) return use(environment);
-  void* memory = __builtin_alloca(missing);
-  return use(static_cast<char* const*>(complete_environment(environment, memory)));
+  return hook::with_environment(kept_environment, environment, use);
 }
 
-// run(program) for a program of the store or any other. It must be a path: without a slash, it is
-// searched for.
+constexpr int kScriptsMax = 5;  // whose interpreters are scripts: as in the kernel
+
+// run(path, arguments, directory) starts a program in a directory, or in the current one if that is
+// null. It returns -1 with errno if it cannot.
+
+// A program that does not see the store.
 template <typename Run>
-int running(const char* program, Run run) {
-  if (is_bad(program) || strchr(program, '/') == nullptr) return run(program);
-  return on_path(
-      AT_FDCWD, program, Last::kFollow, [&](uint32_t entry) { return with_real_path(entry, run); },
-      [&](int, const char* other) { return run(other); });
+int starting_blind(const char* real, char* const* arguments, const ProgramFile& file, Run run) {
+  report_blind(real, file, arguments);
+  char* directory = nullptr;
+  {
+    const hook::Scratch<RealPath> found;
+    if (found && find_blind_directory(*found)) {
+      const size_t size = strlen(found->text) + 1;
+      directory = static_cast<char*>(memcpy(__builtin_alloca(size), found->text, size));
+    }
+  }
+  return run(real, arguments, directory);
+}
+
+// The dynamic loader, which opens its first argument without us.
+template <typename Run>
+int starting_loader(const char* real, char* const* arguments, Run run) {
+  size_t count = 0;
+  size_t index = 0;
+  uint32_t entry = kNoEntry;
+  for (; arguments[count] != nullptr; ++count) {
+    if (count == 0 || entry != kNoEntry || arguments[count][0] == '-') continue;
+    Lookup lookup;
+    const Place place = lookup.find(AT_FDCWD, arguments[count], Last::kFollow);
+    if (place.where == Where::kInside) index = count, entry = place.entry;
+  }
+  if (entry == kNoEntry) return run(real, arguments, nullptr);
+  auto** changed = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
+  memcpy(changed, arguments, (count + 1) * sizeof(char*));
+  return with_real_path(entry, [&](const char* program) {
+    const int probe = hook::sys_open(program, O_PATH);
+    if (probe < 0) return failure<int>(-probe);
+    hook::sys_close(probe);
+    changed[index] = const_cast<char*>(program);
+    return run(real, changed, nullptr);
+  });
+}
+
+// Reads a program of the store. -1 with errno.
+int read_entry(uint32_t entry, ProgramFile& file) {
+  if (is_directory(entry)) return failure<int>(EACCES);
+  return with_real_path(entry, [&](const char* real) {
+    const int error = file.read(real);
+    return error == 0 || error == EACCES ? 0 : failure<int>(error);
+  });
+}
+
+template <typename Run>
+int starting_script(const char* path, char* const* arguments, ProgramFile& file, const Run& run,
+                    int depth);
+
+// Starts a program of the store or any other. Programs see the name of a script that they know, not
+// the real one: so its interpreter is started here. A vfork child shares our memory, and gives no
+// scratch back after exec: none is held while a program is started.
+template <typename Run>
+int starting(const char* path, char* const* arguments, const Run& run, int depth = 0) {
+  if (is_bad(path) || is_bad(arguments) || !hook::can_read_strings(arguments)) {
+    return run(path, arguments, nullptr);
+  }
+  if (depth > kScriptsMax) return failure<int>(ELOOP);
+  ProgramFile file;
+  const char* real = path;
+  uint32_t entry = kNoEntry;
+  {
+    Lookup lookup;
+    Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
+    if (place.where == Where::kOutside && file.read(path) == ENOENT) {
+      place = lookup.find_linked(AT_FDCWD, path, Last::kFollow);
+      if (place.where == Where::kOutside) return failure<int>(ENOENT);
+    }
+    if (place.where == Where::kFailed) return failure<int>(place.error);
+    if (place.where == Where::kInside) entry = place.entry;
+    if (place.where == Where::kElsewhere) {
+      const size_t size = strlen(place.path) + 1;
+      real = static_cast<char*>(memcpy(__builtin_alloca(size), place.path, size));
+      file.read(real);
+    }
+  }
+  if (entry != kNoEntry && read_entry(entry, file) != 0) return -1;
+  if (file.kind == ProgramKind::kScript) {
+    // Another script is left to the kernel, which does not find an interpreter of the store.
+    if (entry == kNoEntry && real == path) {
+      const int result = run(path, arguments, nullptr);
+      if (result == 0 || errno != ENOENT) return result;
+    }
+    if (faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) != 0) return failure<int>(EACCES);
+    return starting_script(path, arguments, file, run, depth);
+  }
+  const auto run_real = [&](const char* other) {
+    if (file.kind == ProgramKind::kBlind) return starting_blind(other, arguments, file, run);
+    if (file.kind == ProgramKind::kLoader) return starting_loader(other, arguments, run);
+    return run(other, arguments, nullptr);
+  };
+  return entry == kNoEntry ? run_real(real) : with_real_path(entry, run_real);
+}
+
+// INTERPRETER [ARGUMENT] SCRIPT ARGUMENTS...
+template <typename Run>
+int starting_script(const char* path, char* const* arguments, ProgramFile& file, const Run& run,
+                    int depth) {
+  size_t count = 0;
+  while (arguments[count] != nullptr) ++count;
+  auto** changed = static_cast<char**>(__builtin_alloca((count + 4) * sizeof(char*)));
+  char** at = changed;
+  *at++ = file.text;
+  if (file.argument != nullptr) *at++ = const_cast<char*>(file.argument);
+  *at++ = const_cast<char*>(path);
+  for (size_t i = 1; i < count; ++i) *at++ = arguments[i];
+  *at = nullptr;
+  return starting(file.text, static_cast<char* const*>(changed), run, depth + 1);
+}
+
+// try_path(path) for each place where a program may be, until it does not fail. Like the C library,
+// which searches without hooks.
+template <typename Try>
+int searching(const char* file, Try try_path) {
+  if (is_bad(file) || strchr(file, '/') != nullptr) return try_path(file);
+  const size_t size = strlen(file);
+  if (size == 0) return failure<int>(ENOENT);
+  if (size > NAME_MAX) return failure<int>(ENAMETOOLONG);
+  const char* list = hook::find_variable(environ, "PATH", 4);
+  if (list == nullptr) list = "/bin:/usr/bin";
+  auto* path = static_cast<char*>(__builtin_alloca(strlen(list) + size + 2));
+  bool is_denied = false;
+  for (const char* begin = list;; ++begin) {
+    const char* end = strchrnul(begin, ':');
+    const auto directory_size = static_cast<size_t>(end - begin);
+    memcpy(path, begin, directory_size);
+    path[directory_size] = '/';
+    memcpy(path + directory_size + (directory_size > 0 ? 1 : 0), file, size + 1);
+    if (try_path(path) == 0) return 0;
+    if (errno == EACCES) {
+      is_denied = true;
+    } else if (errno != ENOENT && errno != ESTALE && errno != ENOTDIR && errno != ENODEV &&
+               errno != ETIMEDOUT) {
+      return -1;
+    }
+    begin = end;
+    if (*end == '\0') return failure<int>(is_denied ? EACCES : errno);
+  }
+}
+
+constinit Real<int(const char*, char* const*, char* const*)> real_execve{"execve"};
+
+// exec with a completed environment.
+int executing(const char* path, char* const* arguments, char* const* environment) {
+  return starting(path, arguments,
+                  [&](const char* real, char* const* given, const char* directory) {
+                    if (directory == nullptr) return real_execve(real, given, environment);
+                    const int before = hook::sys_open(".", O_PATH | O_DIRECTORY);
+                    hook::own_call(SYS_chdir, hook::word(directory));
+                    real_execve(real, given, environment);
+                    hook::own_call(SYS_fchdir, before);
+                    hook::sys_close(before);
+                    return -1;
+                  });
 }
 
 // The same for calls that return an errno value.
-template <typename Run>
-int spawning(const char* program, Run run) {
+template <typename Body>
+int returning_error(Body body) {
   const int saved_errno = errno;
-  const int result = running(program, [&](const char* other) {
-    const int error = run(other);
-    return error == 0 ? 0 : failure<int>(error);
-  });
+  const int result = body();
   const int error = result == 0 ? 0 : errno;
   errno = saved_errno;
   return error;
 }
 
-// The arguments of execl and its variants, as an array with a null at the end.
-void collect(const char* first, va_list* arguments, char** out) {
+// body(path) returns an errno value, and does not open the path: so it must exist before.
+template <typename Body>
+int with_existing_path(uint32_t entry, Body body) {
+  return returning_error([&] {
+    return with_real_path(entry, [&](const char* path) {
+      const int probe = hook::sys_open(path, O_PATH);
+      if (probe >= 0) hook::sys_close(probe);
+      const int error = probe < 0 ? -probe : body(path);
+      return error == 0 ? 0 : failure<int>(error);
+    });
+  });
+}
+
+constinit Real<decltype(posix_spawn)> real_posix_spawn{"posix_spawn"};
+
+struct Spawn {
+  pid_t* pid;
+  const posix_spawn_file_actions_t* actions;
+  const posix_spawnattr_t* attributes;
+  char* const* arguments;
+  char* const* environment;
+};
+
+int spawning(const char* path, const Spawn& spawn) {
+  return starting(
+      path, spawn.arguments, [&](const char* real, char* const* given, const char* directory) {
+        posix_spawn_file_actions_t own;
+        const posix_spawn_file_actions_t* actions = spawn.actions;
+        // Those of the program may have a directory of their own.
+        const bool moves = directory != nullptr && actions == nullptr;
+        if (moves && posix_spawn_file_actions_init(&own) == 0) {
+          posix_spawn_file_actions_addchdir_np(&own, directory);
+          actions = &own;
+        }
+        const int error =
+            real_posix_spawn(spawn.pid, real, actions, spawn.attributes, given, spawn.environment);
+        if (actions == &own) posix_spawn_file_actions_destroy(&own);
+        return error == 0 ? 0 : failure<int>(error);
+      });
+}
+
+// A file that the search of posix_spawnp takes. A try would do all of the child's actions.
+int spawning_if_executable(const char* path, const Spawn& spawn) {
+  struct stat status;
+  if (is_bad(path)) return spawning(path, spawn);
+  if (stat(path, &status) != 0) return -1;
+  if (S_ISDIR(status.st_mode)) return failure<int>(EACCES);
+  if (faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) != 0) return -1;
+  return spawning(path, spawn);
+}
+
+int executing_by_shell(const char* path, char* const* arguments, char* const* environment) {
+  ProgramFile shell = {};
+  Text(shell.text).add("/bin/sh");
+  return starting_script(
+      path, arguments, shell,
+      [&](const char* real, char* const* given, const char*) {
+        return real_execve(real, given, environment);
+      },
+      0);
+}
+
+// use(array) with the arguments of execl and its variants. What follows them is next in the list.
+template <typename Use>
+int with_array(const char* first, va_list* arguments, Use use) {
+  va_list counted;
+  va_copy(counted, *arguments);
+  size_t count = 0;
+  for (const char* at = first; at != nullptr; at = va_arg(counted, const char*)) ++count;
+  va_end(counted);
+  auto** array = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
+  char** out = array;
   for (const char* at = first; at != nullptr; at = va_arg(*arguments, const char*)) {
     *out++ = const_cast<char*>(at);
   }
   *out = nullptr;
+  return use(array);
 }
 
 }  // namespace
@@ -66,20 +286,21 @@ using namespace millrace::store;
 extern "C" {
 
 int execve(const char* path, char* const arguments[], char* const environment[]) {
-  static constinit Real<int(const char*, char* const*, char* const*)> real{"execve"};
-  if (!active()) return real(path, arguments, environment);
-  return with_environment(environment, [&](char* const* completed) {
-    return running(path, [&](const char* other) { return real(other, arguments, completed); });
-  });
+  if (!active()) return real_execve(path, arguments, environment);
+  return with_environment(
+      environment, [&](char* const* completed) { return executing(path, arguments, completed); });
 }
 
 int execv(const char* path, char* const arguments[]) { return execve(path, arguments, environ); }
 
 int execvpe(const char* file, char* const arguments[], char* const environment[]) {
-  static constinit Real<int(const char*, char* const*, char* const*)> real{"execvpe"};
-  if (!active()) return real(file, arguments, environment);
+  if (!active()) return real_call<"execvpe", execvpe>(file, arguments, environment);
   return with_environment(environment, [&](char* const* completed) {
-    return running(file, [&](const char* other) { return real(other, arguments, completed); });
+    return searching(file, [&](const char* path) {
+      executing(path, arguments, completed);
+      // A file without a first line is a script of the shell.
+      return errno == ENOEXEC ? executing_by_shell(path, arguments, completed) : -1;
+    });
   });
 }
 
@@ -88,56 +309,42 @@ int execvp(const char* file, char* const arguments[]) { return execvpe(file, arg
 int execl(const char* path, const char* argument, ...) {
   va_list arguments;
   va_start(arguments, argument);
-  size_t count = 0;
-  for (const char* at = argument; at != nullptr; at = va_arg(arguments, const char*)) ++count;
+  const int result =
+      with_array(argument, &arguments, [&](char** array) { return execve(path, array, environ); });
   va_end(arguments);
-  auto** array = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
-  va_start(arguments, argument);
-  collect(argument, &arguments, array);
-  va_end(arguments);
-  return execve(path, array, environ);
+  return result;
 }
 
 int execlp(const char* file, const char* argument, ...) {
   va_list arguments;
   va_start(arguments, argument);
-  size_t count = 0;
-  for (const char* at = argument; at != nullptr; at = va_arg(arguments, const char*)) ++count;
+  const int result =
+      with_array(argument, &arguments, [&](char** array) { return execvpe(file, array, environ); });
   va_end(arguments);
-  auto** array = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
-  va_start(arguments, argument);
-  collect(argument, &arguments, array);
-  va_end(arguments);
-  return execvpe(file, array, environ);
+  return result;
 }
 
 int execle(const char* path, const char* argument, ...) {
   va_list arguments;
   va_start(arguments, argument);
-  size_t count = 0;
-  for (const char* at = argument; at != nullptr; at = va_arg(arguments, const char*)) ++count;
+  const int result = with_array(argument, &arguments, [&](char** array) {
+    return execve(path, array, va_arg(arguments, char* const*));
+  });
   va_end(arguments);
-  auto** array = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
-  va_start(arguments, argument);
-  collect(argument, &arguments, array);
-  char* const* environment = va_arg(arguments, char* const*);
-  va_end(arguments);
-  return execve(path, array, environment);
+  return result;
 }
 
 int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
                 const posix_spawnattr_t* attributes, char* const arguments[],
                 char* const environment[]) {
-  static constinit Real<decltype(posix_spawn)> real{"posix_spawn"};
-  if (!active()) return real(pid, path, actions, attributes, arguments, environment);
+  if (!active()) return real_posix_spawn(pid, path, actions, attributes, arguments, environment);
   return with_environment(environment, [&](char* const* completed) {
-    return spawning(path, [&](const char* other) {
-      return real(pid, other, actions, attributes, arguments, completed);
-    });
+    return returning_error(
+        [&] { return spawning(path, {pid, actions, attributes, arguments, completed}); });
   });
 }
 
-// The child opens it without a hook, so it must exist before.
+// The child opens it without a hook.
 int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t* actions, int fd, const char* path,
                                      int flags, mode_t mode) {
   static constinit Real<decltype(posix_spawn_file_actions_addopen)> real{
@@ -145,39 +352,50 @@ int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t* actions, int fd
   if (!active()) return real(actions, fd, path, flags, mode);
   Lookup lookup;
   const Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
-  if (place.is_written) {
-    if ((flags & O_CREAT) != 0) can_create(place);
+  if (place.is_created) {
+    if ((flags & O_CREAT) != 0) make_upper_directories(place.entry);
     return real(actions, fd, place.path, flags, mode);
   }
   if (place.where != Where::kInside || (flags & O_ACCMODE) != O_RDONLY) {
     return real(actions, fd, path, flags, mode);
   }
-  return spawning(path, [&](const char* other) {
-    const int probe = millrace::hook::sys_open(other, O_PATH);
-    if (probe < 0) return -probe;
-    millrace::hook::sys_close(probe);
+  return with_existing_path(place.entry, [&](const char* other) {
     return real(actions, fd, other, flags & ~O_CREAT, mode);
   });
 }
 
 // The child duplicates it without a hook.
 int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions, int fd, int copy) {
-  static constinit Real<decltype(posix_spawn_file_actions_adddup2)> real{
-      "posix_spawn_file_actions_adddup2"};
   make_real(fd);
-  return real(actions, fd, copy);
+  return real_call<"posix_spawn_file_actions_adddup2", posix_spawn_file_actions_adddup2>(actions,
+                                                                                         fd, copy);
 }
 
 int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
                  const posix_spawnattr_t* attributes, char* const arguments[],
                  char* const environment[]) {
-  static constinit Real<decltype(posix_spawnp)> real{"posix_spawnp"};
-  if (!active()) return real(pid, file, actions, attributes, arguments, environment);
+  if (!active())
+    return real_call<"posix_spawnp", posix_spawnp>(pid, file, actions, attributes, arguments,
+                                                   environment);
   return with_environment(environment, [&](char* const* completed) {
-    return spawning(file, [&](const char* other) {
-      return real(pid, other, actions, attributes, arguments, completed);
+    return returning_error([&] {
+      return searching(file, [&](const char* path) {
+        return spawning_if_executable(path, {pid, actions, attributes, arguments, completed});
+      });
     });
   });
+}
+
+// The child changes its directory without a hook.
+int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t* actions, const char* path) {
+  static constinit Real<decltype(posix_spawn_file_actions_addchdir_np)> real{
+      "posix_spawn_file_actions_addchdir_np"};
+  if (!active() || is_bad(path)) return real(actions, path);
+  Lookup lookup;
+  const Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
+  if (place.where == Where::kElsewhere) return real(actions, place.path);
+  if (place.where != Where::kInside) return real(actions, path);
+  return with_existing_path(place.entry, [&](const char* other) { return real(actions, other); });
 }
 
 int fexecve(int fd, char* const arguments[], char* const environment[]) {
@@ -185,6 +403,31 @@ int fexecve(int fd, char* const arguments[], char* const environment[]) {
   if (!active()) return real(fd, arguments, environment);
   return with_environment(environment, [&](char* const* completed) {
     return natively(fd, [&] { return real(fd, arguments, completed); });
+  });
+}
+
+int execveat(int directory, const char* path, char* const arguments[], char* const environment[],
+             int flags) {
+  static constinit Real<int(int, const char*, char* const*, char* const*, int)> real{"execveat"};
+  if (!active() || is_bad(path)) return real(directory, path, arguments, environment, flags);
+  if (flags == 0 && (*path == '/' || (directory == AT_FDCWD && *path != '\0'))) {
+    return execve(path, arguments, environment);
+  }
+  return with_environment(environment, [&](char* const* completed) {
+    if (*path == '\0') {
+      return natively(directory,
+                      [&] { return real(directory, path, arguments, completed, flags); });
+    }
+    return on_path(
+        directory, path, (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow,
+        [&](uint32_t entry) {
+          return with_real_path(entry, [&](const char* other) {
+            return real(AT_FDCWD, other, arguments, completed, flags);
+          });
+        },
+        [&](int base, const char* other) {
+          return real(base, other, arguments, completed, flags);
+        });
   });
 }
 
@@ -199,15 +442,13 @@ pid_t _Fork() {
 }
 
 int system(const char* command) {
-  static constinit Real<int(const char*)> real{"system"};
   make_all_real(Which::kInherited);
-  return real(command);
+  return real_call<"system", system>(command);
 }
 
 FILE* popen(const char* command, const char* mode) {
-  static constinit Real<FILE*(const char*, const char*)> real{"popen"};
   make_all_real(Which::kInherited);
-  return real(command, mode);
+  return real_call<"popen", popen>(command, mode);
 }
 
 // The parts of vfork that need not be in assembly. vfork itself must be: it returns twice from one

@@ -17,11 +17,6 @@ using State = FastFiles::State;
 
 constexpr size_t kReadMax = 0x7fff'f000;  // of one call, as in the kernel
 
-constinit Real<ssize_t(int, void*, size_t)> real_read{"read"};
-constinit Real<ssize_t(int, void*, size_t, off_t)> real_pread{"pread"};
-constinit Real<ssize_t(int, const iovec*, int)> real_readv{"readv"};
-constinit Real<ssize_t(int, const iovec*, int, off_t)> real_preadv{"preadv"};
-
 // False if it is not a fast descriptor, or if only the kernel can tell what is wrong.
 bool read_fast(int fd, void* buffer, size_t count, ssize_t* result) {
   if (is_bad(buffer)) return false;
@@ -29,18 +24,6 @@ bool read_fast(int fd, void* buffer, size_t count, ssize_t* result) {
   if (!fast_files.take(fd, count < kReadMax ? count : kReadMax, piece)) return false;
   copy_bytes(buffer, piece.bytes, piece.size_bytes);
   *result = static_cast<ssize_t>(piece.size_bytes);
-  return true;
-}
-
-bool pread_fast(int fd, void* buffer, size_t count, off_t offset, ssize_t* result) {
-  FastFile file;
-  if (offset < 0 || is_bad(buffer) || fast_files.look(fd, file) != State::kOpen) return false;
-  const auto at = static_cast<uint64_t>(offset);
-  const uint64_t left = at < file.size_bytes ? file.size_bytes - at : 0;
-  if (count > kReadMax) count = kReadMax;
-  const size_t size = count < left ? count : static_cast<size_t>(left);
-  copy_bytes(buffer, file.bytes + at, size);
-  *result = static_cast<ssize_t>(size);
   return true;
 }
 
@@ -89,6 +72,11 @@ bool preadv_fast(int fd, const iovec* pieces, int count, off_t offset, ssize_t* 
   return true;
 }
 
+bool pread_fast(int fd, void* buffer, size_t count, off_t offset, ssize_t* result) {
+  const iovec piece = {.iov_base = buffer, .iov_len = count < kReadMax ? count : kReadMax};
+  return preadv_fast(fd, &piece, 1, offset, result);
+}
+
 }  // namespace
 }  // namespace millrace::store
 
@@ -98,60 +86,55 @@ extern "C" {
 
 ssize_t read(int fd, void* buffer, size_t count) {
   if (ssize_t result; read_fast(fd, buffer, count, &result)) return result;
-  return natively(fd, [&] { return real_read(fd, buffer, count); });
-}
-
-ssize_t __read_chk(int fd, void* buffer, size_t count, size_t room) {
-  static constinit Real<ssize_t(int, void*, size_t, size_t)> real{"__read_chk"};
-  if (ssize_t result; count <= room && read_fast(fd, buffer, count, &result)) return result;
-  return natively(fd, [&] { return real(fd, buffer, count, room); });
+  return on_real<"read", read>(fd, buffer, count);
 }
 
 ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
   if (ssize_t result; pread_fast(fd, buffer, count, offset, &result)) return result;
-  return natively(fd, [&] { return real_pread(fd, buffer, count, offset); });
+  return on_real<"pread", pread>(fd, buffer, count, offset);
+}
+
+// Those of the C library end the program if its buffer is too small.
+ssize_t __read_chk(int fd, void* buffer, size_t count, size_t room) {
+  if (count > room) return real_call<"__read_chk", __read_chk>(fd, buffer, count, room);
+  return read(fd, buffer, count);
 }
 
 ssize_t __pread_chk(int fd, void* buffer, size_t count, off_t offset, size_t room) {
-  static constinit Real<ssize_t(int, void*, size_t, off_t, size_t)> real{"__pread_chk"};
-  if (ssize_t result; count <= room && pread_fast(fd, buffer, count, offset, &result)) {
-    return result;
-  }
-  return natively(fd, [&] { return real(fd, buffer, count, offset, room); });
+  if (count > room) return real_call<"__pread_chk", __pread_chk>(fd, buffer, count, offset, room);
+  return pread(fd, buffer, count, offset);
 }
 
 ssize_t readv(int fd, const iovec* pieces, int count) {
   if (ssize_t result; readv_fast(fd, pieces, count, &result)) return result;
-  return natively(fd, [&] { return real_readv(fd, pieces, count); });
+  return on_real<"readv", readv>(fd, pieces, count);
 }
 
 ssize_t preadv(int fd, const iovec* pieces, int count, off_t offset) {
   if (ssize_t result; preadv_fast(fd, pieces, count, offset, &result)) return result;
-  return natively(fd, [&] { return real_preadv(fd, pieces, count, offset); });
+  return on_real<"preadv", preadv>(fd, pieces, count, offset);
 }
 
 // Its flags are hints for a file that is in memory, except those that the kernel would refuse.
 ssize_t preadv2(int fd, const iovec* pieces, int count, off_t offset, int flags) {
-  static constinit Real<ssize_t(int, const iovec*, int, off_t, int)> real{"preadv2"};
   if (ssize_t result; flags == 0) {
     if (offset == -1 && readv_fast(fd, pieces, count, &result)) return result;
     if (preadv_fast(fd, pieces, count, offset, &result)) return result;
   }
-  return natively(fd, [&] { return real(fd, pieces, count, offset, flags); });
+  return natively(fd,
+                  [&] { return real_call<"preadv2", preadv2>(fd, pieces, count, offset, flags); });
 }
 
 off_t lseek(int fd, off_t offset, int whence) {
-  static constinit Real<off_t(int, off_t, int)> real{"lseek"};
   if (int64_t result; fast_files.seek(fd, offset, whence, &result) && result != -EOVERFLOW) {
     return result < 0 ? failure<off_t>(static_cast<int>(-result)) : result;
   }
-  return natively(fd, [&] { return real(fd, offset, whence); });
+  return natively(fd, [&] { return real_call<"lseek", lseek>(fd, offset, whence); });
 }
 
 int isatty(int fd) {
-  static constinit Real<int(int)> real{"isatty"};
   const State state = fast_files.state(fd);
-  if (state == State::kNone) return real(fd);
+  if (state == State::kNone) return real_call<"isatty", isatty>(fd);
   errno = state == State::kOpen ? ENOTTY : EBADF;
   return 0;
 }
@@ -169,32 +152,18 @@ int ioctl(int fd, unsigned long request, ...) {
 
 // The bytes are in memory.
 int posix_fadvise(int fd, off_t offset, off_t size, int advice) {
-  static constinit Real<int(int, off_t, off_t, int)> real{"posix_fadvise"};
   const bool is_valid = size >= 0 && advice >= POSIX_FADV_NORMAL && advice <= POSIX_FADV_NOREUSE;
   if (is_valid && fast_files.state(fd) == State::kOpen) return 0;
-  return real(fd, offset, size, advice);
+  return real_call<"posix_fadvise", posix_fadvise>(fd, offset, size, advice);
 }
 
 }  // extern "C"
 
-// Other names of the same calls.
+asm("names_64 pread, preadv, lseek, posix_fadvise");
 asm(R"(
-  .globl __read
-  .set __read, read
-  .globl pread64
-  .set pread64, pread
-  .globl __pread64
-  .set __pread64, pread
-  .globl __pread64_chk
-  .set __pread64_chk, __pread_chk
-  .globl preadv64
-  .set preadv64, preadv
-  .globl preadv64v2
-  .set preadv64v2, preadv2
-  .globl lseek64
-  .set lseek64, lseek
-  .globl __lseek
-  .set __lseek, lseek
-  .globl posix_fadvise64
-  .set posix_fadvise64, posix_fadvise
+  also __read, read
+  also __pread64, pread
+  also __pread64_chk, __pread_chk
+  also preadv64v2, preadv2
+  also __lseek, lseek
 )");

@@ -8,11 +8,9 @@
 #include <unistd.h>
 
 #include "hook/syscall.h"
-#include "store/preload/attributes.h"
+#include "hook/text.h"
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
-#include "store/preload/shown.h"
-#include "store/preload/text.h"
 
 namespace millrace::store {
 namespace {
@@ -35,67 +33,29 @@ uint32_t subdirectory_count(uint32_t index) {
   return count;
 }
 
-struct Attributes {
-  uint32_t mode;
-  uint32_t link_count;
-  uint64_t size_bytes;
-  uint64_t block_count;  // of 512 bytes
-  int64_t seconds;
-  int64_t nanoseconds;
-};
-
-struct timespec time_at(int64_t ns) {
-  int64_t seconds = ns / kNsPerSecond;
-  int64_t nanoseconds = ns % kNsPerSecond;
-  if (nanoseconds < 0) {
-    nanoseconds += kNsPerSecond;
-    --seconds;
-  }
-  return {.tv_sec = seconds, .tv_nsec = nanoseconds};
-}
-
-Attributes attributes_of(uint32_t index) {
-  const wire::CatalogueEntry entry = entry_at(index);
-  Attributes found = {};
-  found.mode = wire::stat_mode(entry);
-  found.link_count = 1;
-  found.size_bytes = entry.size_bytes;
-  if (entry.kind == EntryKind::kDirectory) {
-    found.size_bytes = kDirectoryBytes;
-    found.link_count = 2 + subdirectory_count(index);
-  }
-  if (entry.kind != EntryKind::kLink) {
-    found.block_count = (found.size_bytes + kBlockBytes - 1) / kBlockBytes * (kBlockBytes / 512);
-  }
-  const struct timespec time = time_at(entry.mtime_ns);
-  found.seconds = time.tv_sec;
-  found.nanoseconds = time.tv_nsec;
-  return found;
-}
-
 int64_t time_ns(const struct timespec& time) { return time.tv_sec * kNsPerSecond + time.tv_nsec; }
 int64_t time_ns(const struct statx_timestamp& time) {
   return time.tv_sec * kNsPerSecond + time.tv_nsec;
 }
 
-// After a successful fstat: shows the same as stat if the descriptor is one of the store.
-int agreeing(int fd, int result, struct stat* status) {
-  if (result != 0 || !active()) return result;
-  const uint32_t entry = entry_of(fd, {.device = status->st_dev,
-                                       .mode = status->st_mode,
-                                       .size_bytes = static_cast<uint64_t>(status->st_size),
-                                       .mtime_ns = time_ns(status->st_mtim)});
-  if (entry != kNoEntry) fill_status(entry, status);
-  return result;
+RealAttributes attributes_of(const struct stat& status) {
+  return {.device = status.st_dev,
+          .mode = status.st_mode,
+          .size_bytes = static_cast<uint64_t>(status.st_size),
+          .mtime_ns = time_ns(status.st_mtim)};
+}
+RealAttributes attributes_of(const struct statx& status) {
+  return {.device = makedev(status.stx_dev_major, status.stx_dev_minor),
+          .mode = status.stx_mode,
+          .size_bytes = status.stx_size,
+          .mtime_ns = time_ns(status.stx_mtime)};
 }
 
-int agreeing(int fd, int result, struct statx* status) {
+// After a successful fstat: shows the same as stat if the descriptor is one of the store.
+template <typename Status>
+int agreeing(int fd, int result, Status* status) {
   if (result != 0 || !active()) return result;
-  const uint64_t device = makedev(status->stx_dev_major, status->stx_dev_minor);
-  const uint32_t entry = entry_of(fd, {.device = device,
-                                       .mode = status->stx_mode,
-                                       .size_bytes = status->stx_size,
-                                       .mtime_ns = time_ns(status->stx_mtime)});
+  const uint32_t entry = entry_of(fd, attributes_of(*status));
   if (entry != kNoEntry) fill_status(entry, status);
   return result;
 }
@@ -119,51 +79,7 @@ bool stat_fast(int fd, Status* status, int* result) {
 }
 
 Last last_of_stat(int flags) {
-  return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kLook;
-}
-
-void set_remote(const wire::RemoteName& name, struct stat* status) {
-  const uint64_t pages = (name.size_bytes + kBlockBytes - 1) / kBlockBytes;
-  status->st_mode = S_IFREG | (name.mode & 07777);
-  status->st_size = static_cast<off_t>(name.size_bytes);
-  status->st_blocks = static_cast<blkcnt_t>(pages * (kBlockBytes / 512));
-  status->st_mtim = time_at(name.mtime_ns);
-  status->st_atim = status->st_mtim;
-  status->st_ctim = status->st_mtim;
-}
-
-void set_remote(const wire::RemoteName& name, struct statx* status) {
-  struct stat plain;
-  set_remote(name, &plain);
-  status->stx_mode = static_cast<uint16_t>(plain.st_mode);
-  status->stx_size = name.size_bytes;
-  status->stx_blocks = static_cast<uint64_t>(plain.st_blocks);
-  status->stx_mtime.tv_sec = plain.st_mtim.tv_sec;
-  status->stx_mtime.tv_nsec = static_cast<uint32_t>(plain.st_mtim.tv_nsec);
-  status->stx_atime = status->stx_mtime;
-  status->stx_ctime = status->stx_mtime;
-}
-
-// The attributes of the file behind the real name `path`, which may stand for one of another node.
-// look(path) is the real call. The inode is that of the copy, which is empty until it is fetched.
-template <typename Status, typename Look>
-int looking(const char* path, Status* status, Look look) {
-  if (!may_be_shown(path)) return look(path);
-  const hook::Scratch<ShownTarget> target;
-  if (!target || read_shown(path, *target).empty()) return look(path);
-  wire::RemoteName name;
-  if (!wire::parse_remote_target(target->text, name)) return look(target->text);
-  const hook::Scratch<RealPath> copy;
-  if (!copy) return failure<int>(ENOMEM);
-  Text(copy->text, sizeof(copy->text))
-      .add(client.node)
-      .add("/")
-      .add(wire::kStoreFetchedDirectory)
-      .add("/")
-      .add(name.id);
-  const int result = look(copy->text);
-  if (result == 0) set_remote(name, status);
-  return result;
+  return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow;
 }
 
 // The path is empty: the call means the descriptor.
@@ -173,6 +89,8 @@ bool means_descriptor(const char* path, int flags) {
 
 template <typename Status, typename Outside>
 int on_stat(int directory, const char* path, Status* status, int flags, Outside outside) {
+  constexpr int kFlags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_EMPTY_PATH | AT_STATX_SYNC_TYPE;
+  if ((flags & ~kFlags) != 0) return outside(directory, path);  // which is EINVAL
   if (means_descriptor(path, flags)) {
     if (int result; stat_fast(directory, status, &result)) return result;
     const int result = outside(directory, path);
@@ -188,18 +106,26 @@ int on_stat(int directory, const char* path, Status* status, int flags, Outside 
         fill_status(entry, status);
         return 0;
       },
-      [&](int base, const char* other) {
-        if (is_bad(other) || is_bad(status)) return outside(base, other);
-        return looking(other, status, [&](const char* real) { return outside(base, real); });
-      });
+      outside);
 }
+
+constinit Real<int(int, const char*, int, int)> real_faccessat{"faccessat"};
 
 // The files belong to the user who runs the job.
 int check_access(uint32_t index, int mode) {
   const wire::CatalogueEntry entry = entry_at(index);
   const bool is_superuser = hook::sys_geteuid() == 0;
-  // Names can be created in any directory.
-  if ((mode & W_OK) != 0 && entry.kind != EntryKind::kDirectory) return failure<int>(EROFS);
+  if ((mode & W_OK) != 0 && entry.kind == EntryKind::kDirectory && !client.upper.empty()) {
+    const hook::Scratch<RealPath> path;
+    if (!path || !path->in_upper(index)) return failure<int>(ENAMETOOLONG);
+    const int saved_errno = errno;
+    const int result = real_faccessat(AT_FDCWD, path->text, mode, 0);
+    if (result == 0 || errno != ENOENT) return result;
+    errno = saved_errno;
+    if (!is_superuser && (entry.mode & 0200) == 0) return failure<int>(EACCES);
+  } else if ((mode & W_OK) != 0) {
+    return failure<int>(EROFS);
+  }
   if ((mode & R_OK) != 0 && !is_superuser && (entry.mode & 0400) == 0) return failure<int>(EACCES);
   const uint32_t executable = is_superuser && entry.kind == EntryKind::kFile ? 0111 : 0100;
   const bool may_search = is_superuser && entry.kind == EntryKind::kDirectory;
@@ -209,27 +135,26 @@ int check_access(uint32_t index, int mode) {
   return 0;
 }
 
-constinit Real<int(int, const char*, int, int)> real_faccessat{"faccessat"};
-
 int accessing(int directory, const char* path, int mode, int flags) {
+  constexpr int kFlags = AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
+  if ((mode & ~(R_OK | W_OK | X_OK)) != 0 || (flags & ~kFlags) != 0) {
+    return real_faccessat(directory, path, mode, flags);  // which is EINVAL
+  }
   return on_path(
       directory, path, last_of_stat(flags),
       [&](uint32_t entry) { return check_access(entry, mode); },
-      [&](int base, const char* other) {
-        if (is_bad(other)) return real_faccessat(base, other, mode, flags);
-        struct stat unused;  // the copy has the right mode
-        return looking(other, &unused,
-                       [&](const char* real) { return real_faccessat(base, real, mode, flags); });
-      });
+      [&](int base, const char* other) { return real_faccessat(base, other, mode, flags); });
 }
 
-// The file system of the store is that of the tree.
-template <typename Body>
-int on_file_system(const char* path, Body body) {
-  return on_path(
-      AT_FDCWD, path, Last::kFollow,
-      [&](uint32_t) { return with_real_path(wire::kRootEntry, body); },
-      [&](int, const char* other) { return body(other); });
+// The file system of the store is the one where files are created.
+template <RealName kName, auto kHook, typename Status>
+int on_file_system(const char* path, Status* status) {
+  const auto real = [&](const char* other) { return real_call<kName, kHook>(other, status); };
+  const auto inside = [&](uint32_t) {
+    return client.upper.empty() ? with_real_path(wire::kRootEntry, real)
+                                : real(client.state->upper);
+  };
+  return on_first_path<kName, kHook>(Last::kFollow, inside, path, status);
 }
 
 // There are no extended attributes.
@@ -238,39 +163,47 @@ ssize_t empty_list(uint32_t) { return 0; }
 
 }  // namespace
 
-void fill_status(uint32_t entry, struct stat* status) {
-  const Attributes from = attributes_of(entry);
+void fill_status(uint32_t index, struct stat* status) {
+  const wire::CatalogueEntry entry = entry_at(index);
+  const bool is_directory = entry.kind == EntryKind::kDirectory;
+  const uint64_t size_bytes = is_directory ? kDirectoryBytes : entry.size_bytes;
   memset(status, 0, sizeof(*status));
   status->st_dev = client.shown_device;
-  status->st_ino = wire::inode_of(entry);
-  status->st_mode = from.mode;
-  status->st_nlink = from.link_count;
+  status->st_ino = wire::inode_of(index);
+  status->st_mode = wire::stat_mode(entry);
+  status->st_nlink = is_directory ? 2 + subdirectory_count(index) : 1;
   status->st_uid = client.user;
   status->st_gid = client.group;
-  status->st_size = static_cast<off_t>(from.size_bytes);
+  status->st_size = static_cast<off_t>(size_bytes);
   status->st_blksize = kBlockBytes;
-  status->st_blocks = static_cast<blkcnt_t>(from.block_count);
-  status->st_mtim = {.tv_sec = from.seconds, .tv_nsec = from.nanoseconds};
+  if (entry.kind != EntryKind::kLink) {
+    const uint64_t blocks = (size_bytes + kBlockBytes - 1) / kBlockBytes;
+    status->st_blocks = static_cast<blkcnt_t>(blocks * (kBlockBytes / 512));
+  }
+  int64_t rest_ns = entry.mtime_ns % kNsPerSecond;
+  if (rest_ns < 0) rest_ns += kNsPerSecond;
+  status->st_mtim = {.tv_sec = (entry.mtime_ns - rest_ns) / kNsPerSecond, .tv_nsec = rest_ns};
   status->st_atim = status->st_mtim;
   status->st_ctim = status->st_mtim;
 }
 
-void fill_status(uint32_t entry, struct statx* status) {
-  const Attributes from = attributes_of(entry);
+void fill_status(uint32_t index, struct statx* status) {
+  struct stat from;
+  fill_status(index, &from);
   memset(status, 0, sizeof(*status));
   status->stx_mask = STATX_BASIC_STATS;
-  status->stx_dev_major = major(client.shown_device);
-  status->stx_dev_minor = minor(client.shown_device);
-  status->stx_ino = wire::inode_of(entry);
-  status->stx_mode = static_cast<uint16_t>(from.mode);
-  status->stx_nlink = from.link_count;
-  status->stx_uid = client.user;
-  status->stx_gid = client.group;
-  status->stx_size = from.size_bytes;
+  status->stx_dev_major = major(from.st_dev);
+  status->stx_dev_minor = minor(from.st_dev);
+  status->stx_ino = from.st_ino;
+  status->stx_mode = static_cast<uint16_t>(from.st_mode);
+  status->stx_nlink = static_cast<uint32_t>(from.st_nlink);
+  status->stx_uid = from.st_uid;
+  status->stx_gid = from.st_gid;
+  status->stx_size = static_cast<uint64_t>(from.st_size);
   status->stx_blksize = kBlockBytes;
-  status->stx_blocks = from.block_count;
-  status->stx_mtime.tv_sec = from.seconds;
-  status->stx_mtime.tv_nsec = static_cast<uint32_t>(from.nanoseconds);
+  status->stx_blocks = static_cast<uint64_t>(from.st_blocks);
+  status->stx_mtime.tv_sec = from.st_mtim.tv_sec;
+  status->stx_mtime.tv_nsec = static_cast<uint32_t>(from.st_mtim.tv_nsec);
   status->stx_atime = status->stx_mtime;
   status->stx_ctime = status->stx_mtime;
 }
@@ -281,131 +214,93 @@ using namespace millrace::store;
 
 extern "C" {
 
-int stat(const char* path, struct stat* result) {
-  static constinit Real<int(int, const char*, struct stat*, int)> real{"fstatat"};
-  return on_stat(AT_FDCWD, path, result, 0,
-                 [&](int base, const char* other) { return real(base, other, result, 0); });
-}
+int stat(const char* path, struct stat* result) { return fstatat(AT_FDCWD, path, result, 0); }
 
 int lstat(const char* path, struct stat* result) {
-  static constinit Real<int(int, const char*, struct stat*, int)> real{"fstatat"};
-  return on_stat(AT_FDCWD, path, result, AT_SYMLINK_NOFOLLOW, [&](int base, const char* other) {
-    return real(base, other, result, AT_SYMLINK_NOFOLLOW);
-  });
+  return fstatat(AT_FDCWD, path, result, AT_SYMLINK_NOFOLLOW);
 }
 
 int fstat(int fd, struct stat* result) {
-  static constinit Real<int(int, struct stat*)> real{"fstat"};
   if (int shown; stat_fast(fd, result, &shown)) return shown;
-  return agreeing(fd, real(fd, result), result);
+  return agreeing(fd, real_call<"fstat", fstat>(fd, result), result);
 }
 
 int fstatat(int directory, const char* path, struct stat* result, int flags) {
-  static constinit Real<int(int, const char*, struct stat*, int)> real{"fstatat"};
-  return on_stat(directory, path, result, flags,
-                 [&](int base, const char* other) { return real(base, other, result, flags); });
+  return on_stat(directory, path, result, flags, [&](int base, const char* other) {
+    return real_call<"fstatat", fstatat>(base, other, result, flags);
+  });
 }
 
 // Before glibc 2.33 these were the functions behind the inline ones above.
 int __xstat(int version, const char* path, struct stat* result) {
-  static constinit Real<int(int, const char*, struct stat*)> real{"__xstat"};
-  return on_stat(AT_FDCWD, path, result, 0,
-                 [&](int, const char* other) { return real(version, other, result); });
+  return on_stat(AT_FDCWD, path, result, 0, [&](int, const char* other) {
+    return real_call<"__xstat", __xstat>(version, other, result);
+  });
 }
 
 int __lxstat(int version, const char* path, struct stat* result) {
-  static constinit Real<int(int, const char*, struct stat*)> real{"__lxstat"};
-  return on_stat(AT_FDCWD, path, result, AT_SYMLINK_NOFOLLOW,
-                 [&](int, const char* other) { return real(version, other, result); });
+  return on_stat(AT_FDCWD, path, result, AT_SYMLINK_NOFOLLOW, [&](int, const char* other) {
+    return real_call<"__lxstat", __lxstat>(version, other, result);
+  });
 }
 
 int __fxstat(int version, int fd, struct stat* result) {
-  static constinit Real<int(int, int, struct stat*)> real{"__fxstat"};
   if (int shown; stat_fast(fd, result, &shown)) return shown;
-  return agreeing(fd, real(version, fd, result), result);
+  return agreeing(fd, real_call<"__fxstat", __fxstat>(version, fd, result), result);
 }
 
 int __fxstatat(int version, int directory, const char* path, struct stat* result, int flags) {
-  static constinit Real<int(int, int, const char*, struct stat*, int)> real{"__fxstatat"};
   return on_stat(directory, path, result, flags, [&](int base, const char* other) {
-    return real(version, base, other, result, flags);
+    return real_call<"__fxstatat", __fxstatat>(version, base, other, result, flags);
   });
 }
 
 int statx(int directory, const char* path, int flags, unsigned mask, struct statx* result) {
-  static constinit Real<int(int, const char*, int, unsigned, struct statx*)> real{"statx"};
+  if ((mask & STATX__RESERVED) != 0) {
+    return real_call<"statx", statx>(directory, path, flags, mask, result);
+  }
   return on_stat(directory, path, result, flags, [&](int base, const char* other) {
-    return real(base, other, flags, mask, result);
+    return real_call<"statx", statx>(base, other, flags, mask, result);
   });
 }
 
 int access(const char* path, int mode) { return accessing(AT_FDCWD, path, mode, 0); }
 
-int euidaccess(const char* path, int mode) { return accessing(AT_FDCWD, path, mode, AT_EACCESS); }
+// The C library ignores other bits here.
+int euidaccess(const char* path, int mode) {
+  return accessing(AT_FDCWD, path, mode & (R_OK | W_OK | X_OK), AT_EACCESS);
+}
 
 int faccessat(int directory, const char* path, int mode, int flags) {
   return accessing(directory, path, mode, flags);
 }
 
 int statfs(const char* path, struct statfs* result) {
-  static constinit Real<int(const char*, struct statfs*)> real{"statfs"};
-  return on_file_system(path, [&](const char* other) { return real(other, result); });
+  return on_file_system<"statfs", statfs>(path, result);
 }
 
 int statvfs(const char* path, struct statvfs* result) {
-  static constinit Real<int(const char*, struct statvfs*)> real{"statvfs"};
-  return on_file_system(path, [&](const char* other) { return real(other, result); });
+  return on_file_system<"statvfs", statvfs>(path, result);
 }
 
 ssize_t getxattr(const char* path, const char* name, void* value, size_t size) {
-  static constinit Real<ssize_t(const char*, const char*, void*, size_t)> real{"getxattr"};
-  return on_path(AT_FDCWD, path, Last::kFollow, no_attribute,
-                 [&](int, const char* other) { return real(other, name, value, size); });
+  return on_first_path<"getxattr", getxattr>(Last::kFollow, no_attribute, path, name, value, size);
 }
 
 ssize_t lgetxattr(const char* path, const char* name, void* value, size_t size) {
-  static constinit Real<ssize_t(const char*, const char*, void*, size_t)> real{"lgetxattr"};
-  return on_path(AT_FDCWD, path, Last::kKeepLink, no_attribute,
-                 [&](int, const char* other) { return real(other, name, value, size); });
+  return on_first_path<"lgetxattr", lgetxattr>(Last::kKeepLink, no_attribute, path, name, value,
+                                               size);
 }
 
 ssize_t listxattr(const char* path, char* list, size_t size) {
-  static constinit Real<ssize_t(const char*, char*, size_t)> real{"listxattr"};
-  return on_path(AT_FDCWD, path, Last::kFollow, empty_list,
-                 [&](int, const char* other) { return real(other, list, size); });
+  return on_first_path<"listxattr", listxattr>(Last::kFollow, empty_list, path, list, size);
 }
 
 ssize_t llistxattr(const char* path, char* list, size_t size) {
-  static constinit Real<ssize_t(const char*, char*, size_t)> real{"llistxattr"};
-  return on_path(AT_FDCWD, path, Last::kKeepLink, empty_list,
-                 [&](int, const char* other) { return real(other, list, size); });
+  return on_first_path<"llistxattr", llistxattr>(Last::kKeepLink, empty_list, path, list, size);
 }
 
 }  // extern "C"
 
-// Other names of the same calls. Defined in assembly, because headers declare some of them with
-// types of their own, of the same layout.
-asm(R"(
-  .globl stat64
-  .set stat64, stat
-  .globl lstat64
-  .set lstat64, lstat
-  .globl fstat64
-  .set fstat64, fstat
-  .globl fstatat64
-  .set fstatat64, fstatat
-  .globl __xstat64
-  .set __xstat64, __xstat
-  .globl __lxstat64
-  .set __lxstat64, __lxstat
-  .globl __fxstat64
-  .set __fxstat64, __fxstat
-  .globl __fxstatat64
-  .set __fxstatat64, __fxstatat
-  .globl statfs64
-  .set statfs64, statfs
-  .globl statvfs64
-  .set statvfs64, statvfs
-  .globl eaccess
-  .set eaccess, euidaccess
-)");
+asm("names_64 stat, lstat, fstat, fstatat, __xstat, __lxstat, __fxstat, __fxstatat, statfs, statvfs");
+asm("also eaccess, euidaccess");

@@ -1,295 +1,208 @@
-// nftw and ftw below the root. The C library's own would read the directories of the tree, which
-// lack the files that nobody has read yet.
-//
-// The names that programs have created follow those of the catalogue.
-//
-// As there: without FTW_PHYS, links are followed and each directory is visited once. A link that
-// leads out of the root is reported, but a directory there is not entered; nor is one behind a link
-// that a program has created.
+// nftw and ftw, by our own functions. Those of the C library do not call hooks, and would read the
+// directories of the tree, which lack the files that nobody has read yet. A walk that begins
+// outside may reach the root, too.
+#include <dirent.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "hook/syscall.h"
-#include "store/preload/attributes.h"
 #include "store/preload/hooks.h"
 
 namespace millrace::store {
 namespace {
 
-// A directory that is being visited.
-struct Level {
-  uint32_t entry;       // kNoEntry: a program has created it
-  uint32_t next_child;  // kNoChild: its children were skipped
-  uint32_t path_size;   // of the directory's own name
-  uint32_t base;        // where its last component begins
-  DIR* written;         // the names that programs have created; null: not opened
-};
-constexpr uint32_t kNoChild = ~0u;
-constexpr size_t kLevelsMax = 330;
-
-struct Journey {
-  char path[2 * kPathBytes];
-  Level levels[kLevelsMax];
-  size_t depth;
-};
-static_assert(sizeof(Journey) <= hook::kScratchBytes);
-
-struct Visitor {
-  __nftw_func_t nftw = nullptr;
-  __ftw_func_t ftw = nullptr;
-  int flags = 0;
-
-  int operator()(const char* path, const struct stat* status, int kind, int base, int level) const {
-    if (ftw != nullptr) return ftw(path, status, kind == FTW_SLN ? FTW_NS : kind);
-    struct FTW place = {.base = base, .level = level};
-    return nftw(path, status, kind, &place);
-  }
-  bool has(int flag) const { return (flags & flag) != 0; }
-};
-
-// The directories that were visited: a bit for each entry.
+// The directories that were visited, in a hash table.
 class Visited {
  public:
-  Visited() : size_(client.catalogue.entry_count() / 8 + 1) {
-    bits_ = static_cast<unsigned char*>(hook::sys_mmap(
-        size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  }
-  ~Visited() {
-    if (bits_ != nullptr) hook::sys_munmap(bits_, size_);
-  }
+  Visited() = default;
+  ~Visited() { unmap(places_, room_); }
   Visited(const Visited&) = delete;
   Visited& operator=(const Visited&) = delete;
 
-  explicit operator bool() const { return bits_ != nullptr; }
-  // False if it was marked before.
-  bool mark(uint32_t entry) {
-    unsigned char& bits = bits_[entry / 8];
-    const auto bit = static_cast<unsigned char>(1u << entry % 8);
-    const bool is_new = (bits & bit) == 0;
-    bits |= bit;
-    return is_new;
+  // 1: it is new; 0: it is known; -1: memory is refused.
+  int add(const struct stat& status) {
+    if (2 * (count_ + 1) > room_ && !grow()) return -1;
+    Place& place = place_of(places_, room_, {status.st_dev, status.st_ino});
+    if (place.inode != 0) return 0;
+    place = {status.st_dev, status.st_ino};
+    ++count_;
+    return 1;
   }
 
  private:
-  size_t size_;
-  unsigned char* bits_;
+  struct Place {
+    uint64_t device;
+    uint64_t inode;  // 0: free
+  };
+
+  static Place& place_of(Place* places, size_t room, Place wanted) {
+    size_t at = (wanted.inode * 0x9e3779b97f4a7c15 ^ wanted.device) % room;
+    while (places[at].inode != 0 &&
+           (places[at].inode != wanted.inode || places[at].device != wanted.device)) {
+      at = (at + 1) % room;
+    }
+    return places[at];
+  }
+
+  bool grow() {
+    const size_t room = room_ == 0 ? 256 : 4 * room_;
+    void* memory = hook::sys_mmap(room * sizeof(Place), PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == nullptr) return false;
+    auto* places = static_cast<Place*>(memory);
+    for (size_t i = 0; i < room_; ++i) {
+      if (places_[i].inode != 0) place_of(places, room, places_[i]) = places_[i];
+    }
+    unmap(places_, room_);
+    places_ = places;
+    room_ = room;
+    return true;
+  }
+
+  static void unmap(Place* places, size_t room) {
+    if (places != nullptr) hook::sys_munmap(places, room * sizeof(Place));
+  }
+
+  Place* places_ = nullptr;
+  size_t room_ = 0;
+  size_t count_ = 0;
 };
+
+struct Names {
+  char before[kPathBytes];    // the working directory at the start
+  char text[2 * kPathBytes];  // where the walk is; an absolute path if it changes directories
+};
+static_assert(sizeof(Names) <= hook::kScratchBytes);
 
 class Walker {
  public:
-  Walker(Journey& journey, Visited& visited, const Visitor& visit)
-      : journey_(journey), visited_(visited), visit_(visit) {}
+  Walker(__nftw_func_t nftw, __ftw_func_t ftw, int flags) : nftw_(nftw), ftw_(ftw), flags_(flags) {}
 
-  // 0, what the visitor returned, or -1 with errno. If the start is kNoEntry, `real` is its real
-  // name.
-  int run(uint32_t start, const char* path, const char* real) {
-    const size_t size = strlen(path);
-    if (size >= kPathBytes) return failure<int>(ENAMETOOLONG);
-    memcpy(journey_.path, path, size + 1);
-    size_t end = size;
-    while (end > 1 && journey_.path[end - 1] == '/') journey_.path[--end] = '\0';
-    uint32_t base = static_cast<uint32_t>(end);
-    while (base > 0 && journey_.path[base - 1] != '/') --base;
-    journey_.depth = 0;
-    const auto path_size = static_cast<uint32_t>(end);
-    int result = start != kNoEntry ? see(start, path_size, base)
-                                   : see_written(AT_FDCWD, real, path_size, base);
-    while (result == 0 && journey_.depth > 0) result = step();
+  // What the visitor returned, or -1 with errno.
+  int run(const char* path) {
+    if (!names_) return failure<int>(ENOMEM);
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/') --end;
+    if (end >= kPathBytes) return failure<int>(ENAMETOOLONG);
+    if (has(FTW_CHDIR) && getcwd(names_->before, sizeof(names_->before)) == nullptr) return -1;
+    if (has(FTW_CHDIR) && path[0] != '/') {
+      shown_ = strlen(names_->before);
+      memcpy(names_->text, names_->before, shown_);
+      if (names_->text[shown_ - 1] != '/') names_->text[shown_++] = '/';
+    }
+    memcpy(names_->text + shown_, path, end);
+    end += shown_;
+    size_t base = end;
+    while (base > shown_ && names_->text[base - 1] != '/') --base;
+    if (has(FTW_CHDIR) && base > shown_ && change_to(base) != 0) return -1;
+    const int result = see(end, base);
     const int error = errno;
-    while (journey_.depth > 0) close_written(journey_.levels[--journey_.depth]);
+    if (has(FTW_CHDIR) && chdir(names_->before) != 0) return -1;
+    errno = error;
+    return is_skip(result, FTW_SKIP_SIBLINGS) ? 0 : result;
+  }
+
+ private:
+  bool has(int flag) const { return (flags_ & flag) != 0; }
+
+  int change_to(size_t end) {
+    const char after = names_->text[end];
+    names_->text[end] = '\0';
+    const int result = chdir(names_->text);
+    names_->text[end] = after;
+    return result;
+  }
+
+  int report(const struct stat& status, int kind, size_t base) {
+    const char* path = names_->text + shown_;
+    if (ftw_ != nullptr) return ftw_(path, &status, kind == FTW_SLN ? FTW_NS : kind);
+    struct FTW place = {.base = static_cast<int>(base - shown_), .level = level_};
+    return nftw_(path, &status, kind, &place);
+  }
+
+  bool is_skip(int result, int wanted) const { return has(FTW_ACTIONRETVAL) && result == wanted; }
+
+  // The file that the text names.
+  int see(size_t end, size_t base) {
+    const int result = see_file(end, base);
+    return is_skip(result, FTW_SKIP_SUBTREE) ? 0 : result;
+  }
+
+  int see_file(size_t end, size_t base) {
+    struct stat status = {};
+    names_->text[end] = '\0';
+    const char* path = names_->text;
+    if ((has(FTW_PHYS) ? lstat(path, &status) : stat(path, &status)) != 0) {
+      if (errno != EACCES && errno != ENOENT) return -1;
+      const bool is_link = !has(FTW_PHYS) && lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+      if (level_ == 0 && !is_link) return -1;
+      return report(status, is_link ? FTW_SLN : FTW_NS, base);
+    }
+    if (level_ == 0) device_ = status.st_dev;
+    if (has(FTW_MOUNT) && status.st_dev != device_) return 0;
+    if (!S_ISDIR(status.st_mode)) {
+      return report(status, S_ISLNK(status.st_mode) ? FTW_SL : FTW_F, base);
+    }
+    const int is_new = has(FTW_PHYS) ? 1 : visited_.add(status);
+    if (is_new < 0) return failure<int>(ENOMEM);
+    return is_new == 0 ? 0 : enter(status, end, base);
+  }
+
+  int enter(const struct stat& status, size_t end, size_t base) {
+    DIR* stream = opendir(names_->text);
+    if (stream == nullptr) return errno == EACCES ? report(status, FTW_DNR, base) : -1;
+    int result = has(FTW_DEPTH) ? 0 : report(status, FTW_D, base);
+    if (result == 0) {
+      if (has(FTW_CHDIR)) result = chdir(names_->text);
+      if (result == 0) result = see_children(stream, end);
+      names_->text[end] = '\0';
+      if (is_skip(result, FTW_SKIP_SIBLINGS)) result = 0;
+      if (result == 0 && has(FTW_DEPTH)) result = report(status, FTW_DP, base);
+      if (has(FTW_CHDIR) && level_ > 0 && result != -1 && change_to(base) != 0) result = -1;
+    }
+    const int error = errno;
+    closedir(stream);
     errno = error;
     return result;
   }
 
- private:
-  int call(uint32_t path_size, const struct stat* status, int kind, uint32_t base) {
-    journey_.path[path_size] = '\0';
-    const int result = visit_(journey_.path, status, kind, static_cast<int>(base),
-                              static_cast<int>(journey_.depth));
+  int see_children(DIR* stream, size_t end) {
+    int result = 0;
+    ++level_;
+    while (result == 0) {
+      errno = 0;
+      const struct dirent64* entry = readdir64(stream);
+      if (entry == nullptr) {
+        result = errno == 0 ? 0 : -1;
+        break;
+      }
+      const bool is_dot = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+      if (!is_dot) result = see_child(entry->d_name, end);
+    }
+    --level_;
     return result;
   }
 
-  // An entry under the name in `path`; links are not resolved yet.
-  int see(uint32_t entry, uint32_t path_size, uint32_t base) {
-    struct stat status;
-    if (entry_at(entry).kind == EntryKind::kLink && !visit_.has(FTW_PHYS)) {
-      return see_link(entry, path_size, base);
-    }
-    fill_status(entry, &status);
-    if (is_directory(entry)) return enter(entry, path_size, base);
-    return answer(call(path_size, &status, S_ISLNK(status.st_mode) ? FTW_SL : FTW_F, base));
+  int see_child(const char* name, size_t end) {
+    const size_t size = strlen(name);
+    if (end + size + 2 > sizeof(names_->text)) return failure<int>(ENAMETOOLONG);
+    if (names_->text[end - 1] != '/') names_->text[end++] = '/';
+    memcpy(names_->text + end, name, size);
+    return see(end + size, end);
   }
 
-  int see_link(uint32_t entry, uint32_t path_size, uint32_t base) {
-    const hook::Scratch<Walk> walk;
-    if (!walk) return failure<int>(ENOMEM);
-    const uint32_t parent = entry_at(entry).parent;
-    const std::string_view name = client.catalogue.name(entry_at(entry));
-    const Place place = walk_path(client.catalogued(), parent, name, Last::kFollow, *walk);
-    struct stat status;
-    if (place.where == Where::kInside && is_directory(place.entry)) {
-      return enter(place.entry, path_size, base);
-    }
-    if (place.where == Where::kInside) {
-      fill_status(place.entry, &status);
-      return answer(call(path_size, &status, FTW_F, base));
-    }
-    static constinit Real<int(int, const char*, struct stat*, int)> real{"fstatat"};
-    const bool exists =
-        place.where == Where::kElsewhere && real(AT_FDCWD, place.path, &status, 0) == 0;
-    if (!exists) fill_status(entry, &status);
-    const int kind = !exists ? FTW_SLN : S_ISDIR(status.st_mode) ? FTW_D : FTW_F;
-    return answer(call(path_size, &status, kind, base));
-  }
-
-  int enter(uint32_t entry, uint32_t path_size, uint32_t base) {
-    if (!visited_.mark(entry)) return 0;
-    if (journey_.depth == kLevelsMax) return failure<int>(ENAMETOOLONG);
-    if (!visit_.has(FTW_DEPTH)) {
-      struct stat status;
-      fill_status(entry, &status);
-      const int result = call(path_size, &status, FTW_D, base);
-      if (result != 0) return answer(result);
-    }
-    journey_.levels[journey_.depth++] = {entry, 0, path_size, base, nullptr};
-    return visit_.has(FTW_CHDIR) ? change_directory(journey_.levels[journey_.depth - 1]) : 0;
-  }
-
-  // A name that a program has created, in an open directory.
-  int see_written(int directory, const char* name, uint32_t path_size, uint32_t base) {
-    struct stat status = {};
-    if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0) {
-      return answer(call(path_size, &status, FTW_NS, base));
-    }
-    if (S_ISDIR(status.st_mode)) return enter_written(directory, name, status, path_size, base);
-    if (!S_ISLNK(status.st_mode)) return answer(call(path_size, &status, FTW_F, base));
-    if (visit_.has(FTW_PHYS)) return answer(call(path_size, &status, FTW_SL, base));
-    struct stat target;
-    const bool exists = fstatat(directory, name, &target, 0) == 0;
-    const int kind = !exists ? FTW_SLN : S_ISDIR(target.st_mode) ? FTW_D : FTW_F;
-    return answer(call(path_size, exists ? &target : &status, kind, base));
-  }
-
-  int enter_written(int directory, const char* name, const struct stat& status, uint32_t path_size,
-                    uint32_t base) {
-    if (journey_.depth == kLevelsMax) return failure<int>(ENAMETOOLONG);
-    const int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR* stream = fd < 0 ? nullptr : fdopendir(fd);
-    if (stream == nullptr) {
-      if (fd >= 0) close(fd);
-      return answer(call(path_size, &status, FTW_DNR, base));
-    }
-    if (!visit_.has(FTW_DEPTH)) {
-      const int result = call(path_size, &status, FTW_D, base);
-      if (result != 0) {
-        closedir(stream);
-        return answer(result);
-      }
-    }
-    journey_.levels[journey_.depth++] = {kNoEntry, 0, path_size, base, stream};
-    return visit_.has(FTW_CHDIR) ? change_directory(journey_.levels[journey_.depth - 1]) : 0;
-  }
-
-  static void close_written(Level& level) {
-    if (level.written != nullptr) closedir(level.written);
-    level.written = nullptr;
-  }
-
-  int change_directory(const Level& level) {
-    if (level.entry == kNoEntry) return fchdir(dirfd(level.written));
-    static constinit Real<int(const char*)> real{"chdir"};
-    const int result = with_real_path(level.entry, [&](const char* path) { return real(path); });
-    forget_working_directory();
-    return result;
-  }
-
-  // The next child of the directory at the end of the journey, or the way back.
-  int step() {
-    Level& level = journey_.levels[journey_.depth - 1];
-    if (level.next_child == kNoChild) return leave(level);
-    if (level.entry != kNoEntry) {
-      const wire::CatalogueView::Children children =
-          client.catalogue.children(entry_at(level.entry));
-      if (level.next_child < children.count) {
-        const uint32_t child = children.first + level.next_child++;
-        const uint32_t base = add_name(level, client.catalogue.name(entry_at(child)));
-        return base == 0 ? failure<int>(ENAMETOOLONG) : see(child, end_, base);
-      }
-      if (level.written == nullptr) level.written = open_written(level.entry);
-    }
-    const struct dirent64* next =
-        level.written == nullptr ? nullptr : next_written(level.written, level.entry);
-    if (next == nullptr) return leave(level);
-    const uint32_t base = add_name(level, next->d_name);
-    if (base == 0) return failure<int>(ENAMETOOLONG);
-    return see_written(dirfd(level.written), journey_.path + base, end_, base);
-  }
-
-  // Adds a name to the path of a directory. Returns where it begins; 0 if it is too long.
-  uint32_t add_name(const Level& level, std::string_view name) {
-    uint32_t size = level.path_size;
-    if (size + name.size() + 2 > sizeof(journey_.path)) return 0;
-    if (size == 0 || journey_.path[size - 1] != '/') journey_.path[size++] = '/';
-    memcpy(journey_.path + size, name.data(), name.size());
-    end_ = size + static_cast<uint32_t>(name.size());
-    journey_.path[end_] = '\0';
-    return size;
-  }
-
-  int leave(Level& level) {
-    struct stat status = {};
-    if (level.entry != kNoEntry) {
-      fill_status(level.entry, &status);
-    } else {
-      fstat(dirfd(level.written), &status);
-    }
-    close_written(level);
-    const Level left = level;
-    --journey_.depth;
-    if (visit_.has(FTW_CHDIR) && journey_.depth > 0) {
-      const int result = change_directory(journey_.levels[journey_.depth - 1]);
-      if (result != 0) return result;
-    }
-    if (!visit_.has(FTW_DEPTH)) return 0;
-    return answer(call(left.path_size, &status, FTW_DP, left.base));
-  }
-
-  // What a result of the visitor means: 0 to go on.
-  int answer(int result) {
-    if (!visit_.has(FTW_ACTIONRETVAL)) return result;
-    if (result == FTW_SKIP_SIBLINGS) {
-      if (journey_.depth > 0) journey_.levels[journey_.depth - 1].next_child = kNoChild;
-      return 0;
-    }
-    return result == FTW_CONTINUE || result == FTW_SKIP_SUBTREE ? 0 : result;
-  }
-
-  Journey& journey_;
-  Visited& visited_;
-  Visitor visit_;
-  uint32_t end_ = 0;  // of the path after add_name()
+  const __nftw_func_t nftw_;
+  const __ftw_func_t ftw_;
+  const int flags_;
+  const hook::Scratch<Names> names_;
+  size_t shown_ = 0;  // where the path begins that the visitor gets
+  int level_ = 0;
+  dev_t device_ = 0;
+  Visited visited_;
 };
-
-int walk_tree(uint32_t start, const char* path, const Visitor& visitor,
-              const char* real = nullptr) {
-  const hook::Scratch<Journey> journey;
-  Visited visited;
-  if (!journey || !visited) return failure<int>(ENOMEM);
-  const hook::Scratch<hook::ScratchText> before;
-  const bool returns =
-      visitor.has(FTW_CHDIR) && before && getcwd(before->text, sizeof(before->text)) != nullptr;
-  const int result = Walker(*journey, visited, visitor).run(start, path, real);
-  const int error = errno;
-  if (returns && chdir(before->text) != 0) return -1;
-  errno = error;
-  return result;
-}
-
-bool is_in_written_tree(const char* real) {
-  return active() && !is_bad(real) && client.below_tree(real).data() != nullptr;
-}
 
 }  // namespace
 }  // namespace millrace::store
@@ -299,33 +212,15 @@ using namespace millrace::store;
 extern "C" {
 
 int nftw(const char* path, __nftw_func_t visit, int descriptors, int flags) {
-  static constinit Real<int(const char*, __nftw_func_t, int, int)> real{"nftw"};
-  return on_path(
-      AT_FDCWD, path, (flags & FTW_PHYS) != 0 ? Last::kKeepLink : Last::kFollow,
-      [&](uint32_t entry) { return walk_tree(entry, path, {.nftw = visit, .flags = flags}); },
-      [&](int, const char* other) {
-        if (!is_in_written_tree(other)) return real(other, visit, descriptors, flags);
-        return walk_tree(kNoEntry, path, {.nftw = visit, .flags = flags}, other);
-      });
+  if (!active() || is_bad(path)) return real_call<"nftw", nftw>(path, visit, descriptors, flags);
+  return Walker(visit, nullptr, flags).run(path);
 }
 
 int ftw(const char* path, __ftw_func_t visit, int descriptors) {
-  static constinit Real<int(const char*, __ftw_func_t, int)> real{"ftw"};
-  return on_path(
-      AT_FDCWD, path, Last::kFollow,
-      [&](uint32_t entry) { return walk_tree(entry, path, {.ftw = visit}); },
-      [&](int, const char* other) {
-        if (!is_in_written_tree(other)) return real(other, visit, descriptors);
-        return walk_tree(kNoEntry, path, {.ftw = visit}, other);
-      });
+  if (!active() || is_bad(path)) return real_call<"ftw", ftw>(path, visit, descriptors);
+  return Walker(nullptr, visit, 0).run(path);
 }
 
 }  // extern "C"
 
-// Other names of the same calls.
-asm(R"(
-  .globl nftw64
-  .set nftw64, nftw
-  .globl ftw64
-  .set ftw64, ftw
-)");
+asm("names_64 nftw, ftw");

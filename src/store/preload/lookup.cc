@@ -7,8 +7,9 @@
 #include "hook/arena.h"
 #include "hook/path.h"
 #include "hook/syscall.h"
+#include "hook/text.h"
 #include "store/preload/fast.h"
-#include "store/preload/text.h"
+#include "store/preload/proc_name.h"
 
 namespace millrace::store {
 namespace {
@@ -18,7 +19,7 @@ enum Known : uint32_t {
   kUnknown = 0,
   kFar = 1,      // not below the root
   kNear = 2,     // the root is below it
-  kWritten = 3,  // below the root, and not in the catalogue
+  kCreated = 3,  // in the upper directory, and not in the catalogue
   kFirst = 4,    // + entry
 };
 
@@ -37,25 +38,40 @@ size_t number_at(size_t place) {
 constinit std::atomic<uint32_t> working_directory{kUnknown};
 
 uint32_t classify(std::string_view name) {
-  const std::string_view below = below_root(client.tree, name);
+  std::string_view below = below_root(client.tree, name);
+  const bool is_upper = below.data() == nullptr;
+  if (is_upper) below = client.below_upper(name);
   if (below.data() != nullptr) {
     const size_t slash = below.empty() ? 0 : 1;
     const uint32_t entry = client.catalogue.find({below.data() + slash, below.size() - slash});
-    return entry == wire::kNoEntry ? kWritten : kFirst + entry;
+    if (entry == wire::kNoEntry) return is_upper ? kCreated : kFar;
+    // Elsewhere, a program that uses the upper directory by its own name means the files there.
+    if (!is_upper || client.is_root_upper()) return kFirst + entry;
   }
   const bool is_above = name == "/" || below_root(name, client.root).data() != nullptr ||
                         below_root(name, client.real_root).data() != nullptr;
   return is_above ? kNear : kFar;
 }
 
+// What the kernel adds to the name of a directory that was removed.
+constexpr std::string_view kRemoved = " (deleted)";
+
+bool is_removed(std::string_view name) {
+  return name.size() > kRemoved.size() &&
+         std::string_view(name.data() + name.size() - kRemoved.size(), kRemoved.size()) == kRemoved;
+}
+
 // The name of a descriptor or of the working directory. 0 if it has none.
 size_t name_of(int directory, char* out, size_t room) {
-  long size = 0;
-  if (directory == AT_FDCWD) {
-    size = hook::sys_getcwd(out, room) - 1;  // with the zero
-  } else {
+  long size = directory == AT_FDCWD ? hook::sys_getcwd(out, room) - 1 : 0;  // with the zero
+  if (size <= 0) {
     char link[40];
-    Text(link, sizeof(link)).add("/proc/self/fd/").add(static_cast<uint64_t>(directory));
+    Text text(link);
+    if (directory == AT_FDCWD) {
+      text.add("/proc/self/cwd");
+    } else {
+      text.add("/proc/self/fd/").add(static_cast<uint64_t>(directory));
+    }
     size = hook::sys_readlink(link, out, room);
   }
   return size > 0 && static_cast<size_t>(size) < room && out[0] == '/' ? static_cast<size_t>(size)
@@ -108,25 +124,6 @@ bool is_normal(std::string_view path) {
   return true;
 }
 
-// "/proc/self/fd/7", "/dev/fd/7" and "/dev/stdin" mean what the kernel has under that number.
-void make_named_descriptor_real(std::string_view path) {
-  constexpr std::string_view kDirectories[] = {"/proc/self/fd", "/proc/thread-self/fd", "/dev/fd"};
-  if (fast_files.count() == 0) return;
-  std::string_view number = path == "/dev/stdin" ? "0" : "";
-  for (const std::string_view directory : kDirectories) {
-    const std::string_view below = below_root(directory, path);
-    if (below.size() > 1) number = {below.data() + 1, below.size() - 1};
-  }
-  int fd = 0;
-  for (const char digit : number) {
-    if (digit < '0' || digit > '9' || fd > 100'000'000) return;
-    fd = fd * 10 + (digit - '0');
-  }
-  const int saved_errno = errno;
-  if (!number.empty()) make_real(fd);
-  errno = saved_errno;
-}
-
 bool has_dots(const char* path) { return std::strstr(path, "..") != nullptr; }
 
 }  // namespace
@@ -139,7 +136,8 @@ uint32_t entry_of(int fd) {
 
 uint32_t entry_of(int fd, const RealAttributes& real) {
   const bool in_tree = real.device == client.tree_device;
-  if (!in_tree && real.device != client.origin_device.load(std::memory_order_relaxed)) {
+  if (!in_tree && real.device != client.upper_device &&
+      real.device != client.origin_device.load(std::memory_order_relaxed)) {
     return wire::kNoEntry;
   }
   const uint32_t known = known_descriptor(fd);
@@ -158,6 +156,13 @@ void note_opened(int fd, uint32_t entry) {
   if (fd < 0 || in_vfork_child) return;
   std::atomic<uint32_t>* cached = descriptors.at(place_of(fd));
   if (cached != nullptr) cached->store(kFirst + entry, std::memory_order_relaxed);
+}
+
+void note_copied(int fd, int copy) {
+  if (fd < 0 || copy < 0 || in_vfork_child) return;
+  const std::atomic<uint32_t>* cached = descriptors.find(place_of(fd));
+  const uint32_t known = cached == nullptr ? 0 : cached->load(std::memory_order_relaxed);
+  if (known >= kFirst) note_opened(copy, known - kFirst);
 }
 
 void forget(int fd) {
@@ -183,9 +188,16 @@ void forget_range(unsigned first, unsigned last) {
 
 void forget_working_directory() { working_directory.store(kUnknown, std::memory_order_relaxed); }
 
-bool is_in_written_directory() { return known_working_directory() == kWritten; }
+bool is_in_created_directory() { return known_working_directory() == kCreated; }
 
-bool is_in_written_directory(int fd) { return active() && known_descriptor(fd) == kWritten; }
+bool is_created_directory(int fd) { return known_descriptor(fd) == kCreated; }
+
+bool is_in_buffer(int fd) {
+  if (!active() || !client.has_buffer() || fd < 0) return false;
+  const hook::Scratch<hook::ScratchText> name;
+  const size_t size = name ? name_of(fd, name->text, sizeof(name->text)) : 0;
+  return below_root(client.buffer.directory, {name->text, size}).data() != nullptr;
+}
 
 uint32_t working_directory_entry() {
   const uint32_t known = known_working_directory();
@@ -208,7 +220,30 @@ Place Lookup::find_below(uint32_t base, std::string_view relative, Last last) {
     if (entry != wire::kNoEntry) return {.where = Where::kInside, .entry = entry};
   }
   if (!has_walk()) return {.where = Where::kFailed, .error = ENOMEM};
-  return walk_path(client.catalogued(), base, relative, last, *walk_);
+  const Place place = walk_path(client.catalogued(), base, relative, last, *walk_);
+  return place.where == Where::kElsewhere && !place.is_created ? find_outside(place.path, last)
+                                                               : place;
+}
+
+// A path has left the root. It may lead back: "ROOT/../ROOT/7.jpg", or by a link.
+Place Lookup::find_outside(std::string_view left, Last last) {
+  const hook::Scratch<hook::PathBuffer> normal;
+  const hook::Scratch<RealPath> kept;
+  if (!normal || !kept) return {.where = Where::kFailed, .error = ENOMEM};
+  if (++excursions_ > kLinksMax) return {.where = Where::kFailed, .error = ELOOP};
+  Text(kept->text).add(left);
+  hook::normalise_path("", left, *normal);
+  if (left.back() == '/' && normal->size + 1 < sizeof(normal->text)) {
+    normal->text[normal->size++] = '/';
+  }
+  const std::string_view below = client.below(normal->view());
+  if (below.data() != nullptr) {
+    return walk_path(client.catalogued(), wire::kRootEntry, below, last, *walk_);
+  }
+  const Place linked = follow_path(AT_FDCWD, kept->text, last);
+  if (linked.where != Where::kOutside) return linked;
+  walk_->start(kept->text);
+  return {.where = Where::kElsewhere, .path = walk_->rest + walk_->rest_begin};
 }
 
 // Joins a path to the name of its directory, and looks whether that is below the root.
@@ -231,13 +266,23 @@ Place Lookup::find_joined(int directory, std::string_view path, Last last) {
   return find_below(wire::kRootEntry, below, last);
 }
 
-// A path relative to a directory that a program has created.
-Place Lookup::find_in_written(int directory, std::string_view path, Last last) {
+// A path relative to a created directory that was removed. The kernel still knows what is above it.
+Place Lookup::find_beside_removed(std::string_view below, std::string_view path, Last last) {
+  const hook::Scratch<hook::PathBuffer> joined;
+  if (!joined) return {.where = Where::kFailed, .error = ENOMEM};
+  if (path.size() < 2 || path[0] != '.' || path[1] != '.') return {};  // the kernel finds nothing
+  hook::normalise_path({below.data(), below.size() - kRemoved.size()}, path, *joined);
+  return find_below(wire::kRootEntry, joined->view(), last);
+}
+
+// A path relative to a created directory.
+Place Lookup::find_in_created(int directory, std::string_view path, Last last) {
   const hook::Scratch<RealPath> joined;
   if (!joined) return {.where = Where::kFailed, .error = ENOMEM};
   const size_t size = name_of(directory, joined->text, kPathBytes);
-  const std::string_view below = client.below_tree({joined->text, size});
+  const std::string_view below = client.below_upper({joined->text, size});
   if (below.data() == nullptr) return {};  // it was moved, or replaced without a hook
+  if (is_removed(below)) return find_beside_removed(below, path, last);
   if (size + 1 + path.size() >= sizeof(joined->text)) {
     return {.where = Where::kFailed, .error = ENAMETOOLONG};
   }
@@ -246,13 +291,49 @@ Place Lookup::find_in_written(int directory, std::string_view path, Last last) {
   return find_below(wire::kRootEntry, {below.data(), below.size() + 1 + path.size()}, last);
 }
 
+Place Lookup::find_in_process(const ProcName& name, Last last) {
+  const bool is_descriptor = name.directory != AT_FDCWD;
+  const uint32_t known =
+      is_descriptor ? known_descriptor(name.directory) : known_working_directory();
+  const int saved_errno = errno;
+  if (is_descriptor) make_real(name.directory);
+  errno = saved_errno;
+  if (known < kFirst || (name.rest.empty() && last != Last::kFollow)) return {};
+  const uint32_t entry = known - kFirst;
+  if (name.rest.empty()) return {.where = Where::kInside, .entry = entry};
+  if (client.catalogue.entry(entry).kind != wire::EntryKind::kDirectory) {
+    return {.where = Where::kFailed, .error = ENOTDIR};
+  }
+  return find_below(entry, name.rest, last);
+}
+
 Place Lookup::find(int directory, const char* path, Last last) {
+  asked_ = {.directory = directory, .path = path, .last = last, .is_linked = false};
+  return find_path(directory, path, last);
+}
+
+Place Lookup::find_linked(int directory, const char* path, Last last) {
+  asked_ = {.directory = directory, .path = path, .last = last, .is_linked = true};
+  return follow_path(directory, path, last);
+}
+
+Place Lookup::find_anywhere(int directory, const char* path, Last last) {
+  const Place place = find(directory, path, last);
+  return place.where == Where::kOutside ? find_linked(directory, path, last) : place;
+}
+
+Place Lookup::find_again() {
+  return asked_.is_linked ? follow_path(asked_.directory, asked_.path, asked_.last)
+                          : find_path(asked_.directory, asked_.path, asked_.last);
+}
+
+Place Lookup::find_path(int directory, const char* path, Last last) {
   if (!active() || is_bad(path) || *path == '\0') return {};
   if (*path == '/') {
     const std::string_view whole = path;
     const std::string_view below = client.below(whole);
     if (below.data() != nullptr) return find_below(wire::kRootEntry, below, last);
-    make_named_descriptor_real(whole);
+    if (ProcName name; parse_proc_name(whole, name)) return find_in_process(name, last);
     return is_normal(whole) ? Place{} : find_joined(directory, whole, last);
   }
   const uint32_t base =
@@ -264,12 +345,12 @@ Place Lookup::find(int directory, const char* path, Last last) {
     }
     return find_below(entry, path, last);
   }
-  if (base == kWritten) return find_in_written(directory, path, last);
+  if (base == kCreated) return find_in_created(directory, path, last);
   if (base == kNear || has_dots(path)) return find_joined(directory, path, last);
   return {};
 }
 
-Place Lookup::find_linked(int directory, const char* path, Last last) {
+Place Lookup::follow_path(int directory, const char* path, Last last) {
   if (!active() || is_bad(path) || *path == '\0' || !has_walk()) return {};
   const std::string_view whole = path;
   if (whole.size() >= kPathBytes) return {};
@@ -298,7 +379,7 @@ Place Lookup::follow_links(Last last) {
       continue;
     }
     if (walk.add_component(component) != 0) return {};
-    Text text(name->text, sizeof(name->text));
+    Text text(name->text);
     text.add("/").add(walk.done());
     const size_t size_before = text.size();
     if (client.below({name->text, size_before}).data() != nullptr) {

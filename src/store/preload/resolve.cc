@@ -4,8 +4,6 @@
 
 #include <cstring>
 
-#include "wire/store_name.h"
-
 namespace millrace::store {
 namespace {
 
@@ -14,19 +12,9 @@ using wire::CatalogueView;
 using wire::EntryKind;
 
 constexpr size_t kNameBytesMax = 255;
-constexpr int kFetchTries = 8;  // of a name that changes all the time
 
-Place failed(int error, bool only_last_missing = false) {
-  return {.where = Where::kFailed, .only_last_missing = only_last_missing, .error = error};
-}
-
-// `..` of the program at the root: the rest belongs to the directory above.
-Place leave_root(const Catalogued& tree, Walk& walk) {
-  size_t parent = tree.root.size();
-  while (parent > 0 && tree.root[parent - 1] != '/') --parent;  // with its slash
-  walk.skip_slashes();
-  if (!walk.prepend({tree.root.data(), parent})) return failed(ENAMETOOLONG);
-  return {.where = Where::kElsewhere, .path = walk.rest + walk.rest_begin};
+Place failed(int error, bool is_new = false) {
+  return {.where = Where::kFailed, .is_new = is_new, .error = error};
 }
 
 // Goes on with the target of the link at the end of `current`, which is in front of the rest.
@@ -45,6 +33,15 @@ Place enter_target(const Catalogued& tree, Walk& walk) {
   return {};
 }
 
+// `..` at the root: the rest belongs to the directory above. kOutside: go on.
+Place leave_root(const Catalogued& tree, Walk& walk) {
+  size_t parent = tree.root.size();
+  while (parent > 0 && tree.root[parent - 1] != '/') --parent;  // with its slash
+  walk.skip_slashes();
+  if (!walk.prepend({tree.root.data(), parent})) return failed(ENAMETOOLONG);
+  return enter_target(tree, walk);
+}
+
 Place follow_link(const Catalogued& tree, const CatalogueEntry& link, Walk& walk) {
   const std::string_view target = tree.catalogue.link_target(link);
   if (target.empty()) return failed(ENOENT);
@@ -52,8 +49,8 @@ Place follow_link(const Catalogued& tree, const CatalogueEntry& link, Walk& walk
   return enter_target(tree, walk);
 }
 
-// A name that the catalogue lacks: the real one in the tree of the node.
-Place written_place(const Catalogued& tree, Walk& walk, bool has_slash, bool is_missing) {
+// A name that the catalogue lacks: the one in the upper directory.
+Place created_place(const Catalogued& tree, Walk& walk, bool has_slash, bool is_missing) {
   std::string_view above = walk.done();
   uint32_t directory = wire::kNoEntry;
   while (directory == wire::kNoEntry && !above.empty()) {
@@ -61,47 +58,62 @@ Place written_place(const Catalogued& tree, Walk& walk, bool has_slash, bool is_
     if (!above.empty()) above.remove_suffix(1);
     directory = tree.catalogue.find(above);
   }
-  Place place = failed(ENOENT, true);
-  if (tree.written.tree.empty()) return place;
+  Place place = failed(ENOENT, is_missing);
+  if (tree.upper.directory.empty()) return place;
+  place.is_created = true;
+  place.entry = directory;
+  place.relative = walk.done();
+  const auto find_buffered = tree.upper.find_buffered;
+  if (find_buffered != nullptr && !is_missing &&
+      find_buffered(walk.done(), walk.rest, sizeof(walk.rest))) {
+    if (has_slash) return failed(ENOTDIR);
+    place.where = Where::kElsewhere;
+    place.is_buffered = true;
+    place.path = walk.rest;
+    return place;
+  }
   walk.rest_begin = sizeof(walk.rest) - 1;
   if ((has_slash && !walk.prepend("/")) || !walk.prepend(walk.done()) || !walk.prepend("/") ||
-      !walk.prepend(tree.written.tree)) {
+      !walk.prepend(tree.upper.directory)) {
     return failed(ENAMETOOLONG);
   }
-  place.is_written = true;
-  place.entry = directory;
   place.path = walk.rest + walk.rest_begin;
   if (!is_missing) place.where = Where::kElsewhere;
   return place;
 }
 
+bool keeps_link(Last last, bool has_slash) {
+  return last == Last::kName || (last == Last::kKeepLink && !has_slash);
+}
+
+// For "." and "..": whether `current` is a directory. 0, or an errno value.
+int check_directory(const Catalogued& tree, Walk& walk) {
+  if (tree.catalogue.find(walk.done()) != wire::kNoEntry) return 0;  // it was compared already
+  if (tree.upper.directory.empty()) return ENOENT;  // only if the catalogue is damaged
+  if (const int error = walk.add_component("."); error != 0) return error;
+  const long size = tree.upper.read_link(walk.done(), walk.rest, walk.rest_begin);
+  walk.drop_component();
+  return size == -EINVAL ? 0 : static_cast<int>(-size);
+}
+
 // A component that the catalogue lacks. kOutside: go on; it is in `current`, or its target is in
 // the rest.
-Place pass_written(const Catalogued& tree, Last last, bool has_slash, int& links, Walk& walk) {
+Place pass_created(const Catalogued& tree, Last last, bool has_slash, int& links, Walk& walk) {
   walk.skip_slashes();
   const bool is_last = walk.left().empty();
-  if (tree.written.read_link == nullptr) {
-    return is_last ? written_place(tree, walk, has_slash, true) : failed(ENOENT);
-  }
-  if (is_last && !has_slash && last == Last::kKeepLink) {
-    return written_place(tree, walk, has_slash, false);
+  if (tree.upper.directory.empty()) {
+    return is_last ? created_place(tree, walk, has_slash, true) : failed(ENOENT);
   }
   // Into the room before the rest.
-  long size = tree.written.read_link(walk.done(), walk.rest, walk.rest_begin);
-  const auto target = [&] { return std::string_view(walk.rest, static_cast<size_t>(size)); };
-  if (size > 0 && is_last && last == Last::kLook && wire::is_shown_target(target())) {
-    return written_place(tree, walk, has_slash, false);
+  const long size = tree.upper.read_link(walk.done(), walk.rest, walk.rest_begin);
+  if (size == -ENOENT && is_last) return created_place(tree, walk, has_slash, true);
+  const bool is_kept = is_last && keeps_link(last, has_slash);
+  if (size == -EINVAL || (size > 0 && is_kept)) {
+    if (is_last) return created_place(tree, walk, has_slash, false);
+    const auto find = tree.upper.find_buffered;  // into the room before the rest
+    const bool is_file = find != nullptr && find(walk.done(), walk.rest, walk.rest_begin);
+    return is_file ? failed(ENOTDIR) : Place{};
   }
-  for (int tries = 0; size > 0 && wire::is_remote_target(target()); ++tries) {
-    const bool can_fetch = tree.written.fetch != nullptr && tries < kFetchTries;
-    const int error = can_fetch ? tree.written.fetch(walk.done(), target()) : EIO;
-    if (error != 0 && error != ESTALE) return failed(error);
-    size = tree.written.read_link(walk.done(), walk.rest, walk.rest_begin);
-  }
-  if (size == -EINVAL) {
-    return is_last ? written_place(tree, walk, has_slash, false) : Place{};
-  }
-  if (size == -ENOENT && is_last) return written_place(tree, walk, has_slash, true);
   if (size <= 0) return failed(size == 0 ? ENOENT : static_cast<int>(-size));
   if (++links > kLinksMax) return failed(ELOOP);
   if (static_cast<size_t>(size) + 1 >= walk.rest_begin) return failed(ENAMETOOLONG);
@@ -181,7 +193,7 @@ uint32_t find_plain(const CatalogueView& catalogue, std::string_view relative, L
   while (!relative.empty() && relative[0] == '/') relative.remove_prefix(1);
   // A path with empty components or dots is not found: no entry has such a name.
   const uint32_t entry = catalogue.find(relative);
-  if (entry == wire::kNoEntry || last == Last::kKeepLink) return entry;
+  if (entry == wire::kNoEntry || last != Last::kFollow) return entry;
   return catalogue.entry(entry).kind == EntryKind::kLink ? wire::kNoEntry : entry;
 }
 
@@ -196,9 +208,14 @@ Place walk_path(const Catalogued& tree, uint32_t base, std::string_view relative
   for (;;) {
     const std::string_view name = walk.take_component();
     if (name.empty()) break;
-    if (name == ".") continue;
-    if (name == "..") {
-      if (walk.current_size == 0) return links > 0 ? failed(ENOENT) : leave_root(tree, walk);
+    if (name == "." || name == "..") {
+      if (const int error = check_directory(tree, walk); error != 0) return failed(error);
+      if (name == ".") continue;
+      if (walk.current_size == 0) {
+        const Place place = leave_root(tree, walk);
+        if (place.where != Where::kOutside) return place;
+        continue;
+      }
       walk.drop_component();
       continue;
     }
@@ -206,22 +223,24 @@ Place walk_path(const Catalogued& tree, uint32_t base, std::string_view relative
     const bool has_slash = walk.rest[walk.rest_begin] == '/';
     const uint32_t found = tree.catalogue.find(walk.done());
     if (found == wire::kNoEntry) {
-      const Place place = pass_written(tree, last, has_slash, links, walk);
+      const Place place = pass_created(tree, last, has_slash, links, walk);
       if (place.where != Where::kOutside) return place;
       continue;
     }
     const CatalogueEntry entry = tree.catalogue.entry(found);
     if (entry.kind == EntryKind::kFile && has_slash) return failed(ENOTDIR);
     if (entry.kind != EntryKind::kLink) continue;
-    if (!has_slash && last == Last::kKeepLink) {
+    walk.skip_slashes();
+    if (walk.left().empty() && keeps_link(last, has_slash)) {
       return {.where = Where::kInside, .entry = found};
     }
     if (++links > kLinksMax) return failed(ELOOP);
+    if (has_slash) walk.prepend("/");
     const Place place = follow_link(tree, entry, walk);
     if (place.where != Where::kOutside) return place;
   }
   const uint32_t entry = tree.catalogue.find(walk.done());
-  if (entry == wire::kNoEntry) return written_place(tree, walk, false, false);
+  if (entry == wire::kNoEntry) return created_place(tree, walk, false, false);
   return {.where = Where::kInside, .entry = entry};
 }
 

@@ -1,13 +1,12 @@
 // Resolve: finds the entry of the catalogue that a path below the root means.
 //
-// Like the kernel: component by component, with `..` and symbolic links. The whole walk stays in
-// the catalogue. It leaves the root in two cases only: by `..` of the program itself, and by a link
-// with an absolute target. A link whose relative target has too many `..` leads nowhere.
+// Like the kernel: component by component, with `..` and symbolic links. It leaves the root by
+// `..`, and by a link with an absolute target; both may lead back.
 //
-// A name that the catalogue lacks may have been created by a program of the job. It is then a real
-// name in the tree of the node, and the place says which. Links among these are followed, too.
+// A name that the catalogue lacks is the same name in the upper directory, where programs create
+// files (docs/design/store.md), and the place says which. Links there are followed, too.
 //
-// No system calls, except through WrittenNames. The caller provides the memory.
+// No system calls, except through Upper. The caller provides the memory.
 #pragma once
 
 #include <cstddef>
@@ -30,19 +29,20 @@ enum class Where : uint8_t {
 
 struct Place {
   Where where = Where::kOutside;
-  bool only_last_missing = false;  // kFailed with ENOENT: it could be created as `path`
-  bool is_written = false;         // `path` is in the tree of the node
+  bool is_new = false;             // kFailed with ENOENT: only the last name is missing
+  bool is_created = false;         // `path` is in the upper directory. If is_new: it may become one
+  bool is_buffered = false;        // of those: `path` is the file in the buffer
   int error = 0;                   // an errno value
-  uint32_t entry = 0;              // if is_written: the directory of the catalogue above it
+  uint32_t entry = 0;              // if is_created: the directory of the catalogue above it
   const char* path = nullptr;      // zero-terminated, in the memory of the walk
+  std::string_view relative = {};  // if is_created: the name below the root, in the same memory
 };
 
 // What happens to a link at the end of a path.
 enum class Last : uint8_t {
   kFollow,
-  kKeepLink,
-  kLook,  // followed, unless it stands for a file of another node (wire/store_name.h): attributes
-          // are known without its bytes
+  kKeepLink,  // kept, unless a slash follows it
+  kName,      // kept: the call means the name itself, as rename and rmdir do
 };
 
 // A path on its way: what is done, and what is left to do.
@@ -62,21 +62,21 @@ struct Walk {
   bool prepend(std::string_view text);  // false if there is no room
 };
 
-// What programs have created in the tree of the node.
-struct WrittenNames {
-  std::string_view tree;  // the real directory; empty: nothing can be created
-  // Reads the link at a path relative to the tree. Returns its length, or minus an errno value:
-  // EINVAL if the name exists and is not a link. Null: nothing was created yet.
+// The directory with the names that programs create.
+struct Upper {
+  std::string_view directory;  // absolute, without links; empty: there is none
+  // Reads the link at a path relative to it. Returns its length, or minus an errno value: EINVAL if
+  // the name exists and is not a link.
   long (*read_link)(std::string_view relative, char* out, size_t room) = nullptr;
-  // Gets the bytes of a file of another node, so that its link leads to them. 0, or an errno value:
-  // ESTALE if the link has changed.
-  int (*fetch)(std::string_view relative, std::string_view target) = nullptr;
+  // Writes the path of a file in the buffer, with a zero. False if it is not there. Null: there is
+  // no buffer.
+  bool (*find_buffered)(std::string_view relative, char* out, size_t room) = nullptr;
 };
 
 struct Catalogued {
   const wire::CatalogueView& catalogue;
   std::string_view root;  // absolute, normal, not "/"
-  WrittenNames written = {};
+  Upper upper = {};
 };
 
 // The part of an absolute path after the root, such as "/train/7.jpg" or ""; null data if the path
