@@ -54,16 +54,21 @@ mount_machine() {
   mount -t proc proc "$root/proc"
   mount --rbind /sys "$root/sys"
   mount -t tmpfs -o mode=755 tmpfs "$root/dev"
-  local device
+  local device number stream
   for device in null zero full random urandom tty fuse; do
     if [ -e "/dev/$device" ]; then cp -a "/dev/$device" "$root/dev/$device"; fi
   done
+  # For tests that cut the power of a disk. The kernel chooses the number.
+  if [ -e /dev/loop-control ]; then
+    cp -a /dev/loop-control "$root/dev/"
+    for number in {0..63}; do mknod -m 600 "$root/dev/loop$number" b 7 "$number"; done
+  fi
   mkdir "$root/dev/pts" "$root/dev/shm"
   mount -t devpts -o newinstance,ptmxmode=666 devpts "$root/dev/pts"
   mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
   ln -s pts/ptmx "$root/dev/ptmx"
   ln -s /proc/self/fd "$root/dev/fd"
-  local number=0 stream
+  number=0
   for stream in stdin stdout stderr; do ln -s "/proc/self/fd/$number" "$root/dev/$stream"; number=$((number + 1)); done
   mount -t tmpfs -o mode=755 tmpfs "$root/run"
   mkdir -p "$root/root/.cache/ccache"
