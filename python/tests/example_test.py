@@ -46,6 +46,8 @@ class FashionMnistTest(unittest.TestCase):
         self.work = pathlib.Path(scratch.name)
 
     def run_script(self, script, *options, **more):
+        if "--resume" not in options:
+            (self.work / "checkpoint.pt").unlink(missing_ok=True)  # the example does not replace it
         return subprocess.run([sys.executable, str(script), "--work", str(self.work), *options],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **more)
 
@@ -85,6 +87,15 @@ class FashionMnistTest(unittest.TestCase):
         self.train("--stop-after", "13", *options)
         self.assertEqual(len(whole), 30)
         self.assertEqual(self.train("--resume", *options), {step: whole[step] for step in range(14, 31)})
+
+    def test_a_checkpoint_is_not_replaced_by_a_new_job(self):
+        checkpoint = self.work / "runs" / "checkpoint.pt"
+        checkpoint.parent.mkdir()
+        checkpoint.write_text("hours of training")
+        done = self.run_script(EXAMPLES / "fashion_mnist.py", "--work", str(checkpoint.parent))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("give --resume or another --work", done.stderr)
+        self.assertEqual(checkpoint.read_text(), "hours of training")
 
     def test_a_killed_job_resumes_from_its_checkpoint(self):
         options = ("--ranks", "4", "--checkpoint-every", "5")
