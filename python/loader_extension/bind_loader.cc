@@ -13,6 +13,7 @@
 #include "loader/loader.h"
 #include "loader/order/order.h"
 #include "loader/order/share.h"
+#include "loader/same_dataset.h"
 #include "loader_extension/bindings.h"
 #include "loader_extension/pinned_memory.h"
 #include "loader_extension/shared_memory.h"
@@ -238,6 +239,7 @@ class PyLoader {
   Status open_with_ranks(LoaderOptions& options) {
     ASSIGN_OR_RETURN(comm_, connected());
     if (options.shard.directory.empty()) {
+      RETURN_IF_ERROR(loader::check_same_dataset(*options.source, *comm_));
       ASSIGN_OR_RETURN(options.tiers.messages, comm_->open_messages());
     }
     options.shard.comm = comm_;

@@ -235,5 +235,55 @@ class SlowFilesTest(TiersTest):
                              "FileNotFoundError: rank 1: samples cannot be kept in scratch-1: ")
 
 
+OTHER_FILES = """
+import os, sys
+import millrace
+
+rank = os.environ["OMPI_COMM_WORLD_RANK"]
+data = millrace.RawFolder("slow" + rank, shape=(50, 20), dtype="int32")
+options = {"cache": {"cache": millrace.Cache(memory="1MiB", peers=True)},
+           "partial": {"shuffle": millrace.Partial(0.5, dir="held")}}[sys.argv[1]]
+try:
+    loader = millrace.DataLoader(data, batch_size=4, seed=5, **options)
+    outcome = f"{sum(len(batch) for batch in loader)} samples"
+except ValueError as error:
+    outcome = str(error)
+with open(f"outcome-{rank}.txt", "w") as file:
+    file.write(outcome)
+"""
+
+
+@unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
+class OtherFilesTest(TiersTest):
+    """Two ranks with a copy of the dataset each. Before they were compared, a rank got the samples of other files."""
+
+    def outcomes(self, kind: str) -> list:
+        (self.folder / "train.py").write_text(OTHER_FILES)
+        done = subprocess.run(["mpirun", "--oversubscribe", "-np", "2", sys.executable, "train.py", kind],
+                              cwd=self.folder, env=mpirun.environment(self.folder), capture_output=True, text=True,
+                              timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return [(self.folder / f"outcome-{rank}.txt").read_text() for rank in (0, 1)]
+
+    def test_the_first_file_that_differs_is_named_by_all_ranks(self):
+        make_raw(self.folder / "slow0")
+        other = make_raw(self.folder / "slow1")
+        (self.folder / "held").mkdir()
+        for kind in ("cache", "partial"):
+            with self.subTest(kind):
+                self.assertEqual(self.outcomes(kind), [f"{COUNT // 2} samples"] * 2)
+                shutil.rmtree(self.folder / "held")
+                (self.folder / "held").mkdir()
+                (other / "00070.bin").rename(other / "00007b.bin")  # every number from 8 to 70 is another sample
+                for outcome in self.outcomes(kind):
+                    self.assertRegex(outcome, r"different datasets \(files with other names\): sample 8 is slow0/00008.bin "
+                                              r"on .* for rank 0, and slow1/00007b.bin on .* for rank 1; copy the same")
+                (other / "00007b.bin").rename(other / "00070.bin")
+                numpy.full(SHAPE, -1, "int32").tofile(other / f"{COUNT - 1:05}.bin")
+                for outcome in self.outcomes(kind):
+                    self.assertRegex(outcome, rf"\(files with other bytes\): sample {COUNT - 1} is ")
+                numpy.full(SHAPE, COUNT - 1, "int32").tofile(other / f"{COUNT - 1:05}.bin")
+
+
 if __name__ == "__main__":
     unittest.main()

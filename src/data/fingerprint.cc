@@ -28,16 +28,14 @@ uint32_t add_number(uint64_t number, uint32_t before) {
   return crc32c(std::as_bytes(std::span(digits)), before);
 }
 
-}  // namespace
-
-uint32_t fingerprint(const SampleSource& source) {
-  const uint64_t count = source.sample_count();
-  uint32_t sum = add_number(count, 0);
-  if (count == 0) return sum;
+// Of every step-th sample of [begin, end).
+uint32_t add_samples(const SampleSource& source, uint64_t begin, uint64_t end, uint64_t step,
+                     uint32_t sum) {
+  if (begin >= end) return sum;
   const std::string first = source.name(SampleId{0});
-  const size_t skipped = shared_directory_length(first, source.name(SampleId{count - 1}));
-  const uint64_t step = (count - 1) / kNameCountMax + 1;
-  for (uint64_t i = 0; i < count; i += step) {
+  const size_t skipped =
+      shared_directory_length(first, source.name(SampleId{source.sample_count() - 1}));
+  for (uint64_t i = begin; i < end; i += step) {
     const std::string name = source.name(SampleId{i});
     // Files that were listed by hand may be outside the common directory of the first and the last.
     const bool is_inside = name.starts_with(std::string_view(first).substr(0, skipped));
@@ -46,6 +44,18 @@ uint32_t fingerprint(const SampleSource& source) {
     sum = add_number(static_cast<uint64_t>(source.label(SampleId{i}).value_or(-1)), sum);
   }
   return sum;
+}
+
+}  // namespace
+
+uint32_t fingerprint(const SampleSource& source) {
+  const uint64_t count = source.sample_count();
+  const uint64_t step = count == 0 ? 1 : (count - 1) / kNameCountMax + 1;
+  return add_samples(source, 0, count, step, add_number(count, 0));
+}
+
+uint32_t fingerprint(const SampleSource& source, SampleId begin, SampleId end) {
+  return add_samples(source, index_of(begin), index_of(end), 1, 0);
 }
 
 uint32_t fingerprint(std::span<const uint64_t> numbers, uint32_t before) {

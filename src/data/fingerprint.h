@@ -15,6 +15,9 @@ namespace millrace::data {
 
 uint32_t fingerprint(const SampleSource& source);
 
+// Of the samples [begin, end) alone, all of them.
+uint32_t fingerprint(const SampleSource& source, SampleId begin, SampleId end);
+
 // Of numbers, such as weights or indexes; after those that gave `before`.
 uint32_t fingerprint(std::span<const uint64_t> numbers, uint32_t before = 0);
 

@@ -7,6 +7,7 @@
 
 #include "base/mounts.h"
 #include "data/fingerprint.h"
+#include "loader/same_dataset.h"
 
 namespace millrace::loader::exchange {
 namespace {
@@ -26,6 +27,7 @@ Result<std::unique_ptr<HeldShard>> HeldShard::open(HeldShardOptions options) {
   std::unique_ptr<HeldShard> shard(new HeldShard(std::move(options)));
   comm::Comm& comm = *shard->options_.comm;
   RETURN_IF_ERROR(agree_all(comm, shard->open_storage()));  // others must not wait for this rank
+  RETURN_IF_ERROR(check_same_dataset(*shard->options_.dataset, comm));
   shard->remove_left_behind();
   ASSIGN_OR_RETURN(const Settled settled, settle(*shard->storage_, comm));
   shard->epoch_ = settled.epoch;
