@@ -18,7 +18,9 @@ using hook::ScratchText;
 using hook::Text;
 using wire::BufferRecordKind;
 
-constexpr uint64_t kDeadPatienceNs = 2'000'000'000;      // wait_native(): nobody copies
+// wait_native(): nobody copies. On several nodes, the rank that started a killed service goes on
+// for it, which may take seconds on a busy node.
+constexpr uint64_t kDeadPatienceNs = 10'000'000'000;
 constexpr uint64_t kSilentPatienceNs = 600'000'000'000;  // a device may need long to sync a file
 constexpr char kNextFile[] = "next-0";  // links that get their place in names/ by rename
 constexpr char kNextRemoved[] = "next-1";
