@@ -45,7 +45,7 @@ struct Packer::State final : Registry {
   ThreadIndex add_thread(const Thread& thread) override { return writer->add_thread(thread); }
 
   Status begin();
-  Status check_owner(const File& file) const;
+  Status check_owner(const File& file, bool is_new) const;
   void start_over();
   Result<PackOutcome> run(bool at_end);
   Status pack(const std::vector<std::string>& recordings, bool at_end, PackOutcome& outcome);
@@ -120,8 +120,13 @@ Result<Packer> Packer::open(const fs::path& session_directory, const fs::path& o
 
 Status Packer::State::begin() {
   // It contains the recording's names and command lines, so only its user may read it.
-  ASSIGN_OR_RETURN(File file, File::open(output, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
-  RETURN_IF_ERROR(check_owner(file));
+  auto opened = File::open(output, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  const bool is_new = opened.ok();
+  if (!is_new && opened.error().code() == Errc::kAlreadyExists) {
+    opened = File::open(output, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+  }
+  ASSIGN_OR_RETURN(File file, std::move(opened));
+  RETURN_IF_ERROR(check_owner(file, is_new));
   // On its own descriptor: the lock is held as long as the packer exists.
   ASSIGN_OR_RETURN(lock, File::open(output, O_RDONLY));
   if (flock(lock.fd(), LOCK_EX | LOCK_NB) != 0) {
@@ -166,14 +171,14 @@ Status Packer::State::begin() {
 // The packed trace must belong to the owner of the recording. Otherwise root would take it away
 // from its user, and in a directory that others may write to, someone could have created the file
 // first.
-Status Packer::State::check_owner(const File& file) const {
+Status Packer::State::check_owner(const File& file, bool is_new) const {
   struct stat recorded{};
   struct stat packed{};
   if (stat(session.path().c_str(), &recorded) != 0 || fstat(file.fd(), &packed) != 0) {
     return fail_os(errno, "cannot determine its owner");
   }
   if (recorded.st_uid == packed.st_uid) return {};
-  if (packed.st_size == 0 && packed.st_uid == geteuid()) unlink(output.c_str());  // just created
+  if (is_new) unlink(output.c_str());
   return fail(Errc::kPermission,
               "it would belong to user {}, but the recording in {} belongs to user {}; pack it as "
               "that user",

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "base/temporary_directory.h"
 #include "trace/read/packed_trace.h"
@@ -121,6 +122,9 @@ TEST_F(PackerTest, ARecordingOfAnotherUserIsNotPacked) {
   ASSERT_FALSE(packer.ok());
   EXPECT_THAT(packer.error().message(), HasSubstr("belongs to user 65534; pack it as that user"));
   EXPECT_FALSE(fs::exists(output_));
+  std::ofstream(output_).flush();  // an empty file that was there stays
+  EXPECT_FALSE(Packer::open(sample_.directory(), output_).ok());
+  EXPECT_TRUE(fs::exists(output_));
 }
 
 TEST_F(PackerTest, ASymbolicLinkAsOutputIsNotFollowed) {
