@@ -33,18 +33,22 @@ bool is_file(const fs::path& path) {
   return fs::symlink_status(path, failed).type() == fs::file_type::regular;
 }
 
-// Whether something is there that does not begin as our journal does, which appears with its head.
-// Nothing else tells whose the samples are.
-bool is_foreign_journal(const fs::path& path) {
+// Whether something is there that does not begin as a file of ours does, which appears with its
+// head. Nothing else tells whose the samples are.
+bool is_foreign(const fs::path& path, uint64_t magic) {
   std::error_code failed;
   if (fs::symlink_status(path, failed).type() == fs::file_type::not_found) return false;
   if (!is_file(path)) return true;
-  if (fs::file_size(path, failed) == 0) return false;
   const auto file = File::open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
-  uint64_t magic = 0;
+  uint64_t found = 0;
   return !file.ok() ||
-         !file->read_exactly_at(0, std::as_writable_bytes(std::span(&magic, 1))).ok() ||
-         magic != wire::kStagedMagic;
+         !file->read_exactly_at(0, std::as_writable_bytes(std::span(&found, 1))).ok() ||
+         found != magic;
+}
+
+bool is_empty_file(const fs::path& path) {
+  std::error_code failed;
+  return is_file(path) && fs::file_size(path, failed) == 0;
 }
 
 uint64_t aligned(uint64_t bytes) {
@@ -107,14 +111,22 @@ Result<std::unique_ptr<ShardStorage>> ShardStorage::open(const StorageOptions& o
 // A directory with files of somebody else stays as it is, also its mode. Hidden ones are not looked
 // at: NFS makes some.
 Status ShardStorage::check_directory() const {
-  std::error_code failed;
-  if (is_file(path(kSamples))) {
-    if (is_foreign_journal(path(kStaged))) return not_ours(kStaged);  // load() checks the others
-    return has_list() || fs::file_size(path(kSamples), failed) == 0 ? Status() : not_ours(kSamples);
+  const bool has_samples = is_file(path(kSamples));
+  if (has_samples) {
+    const fs::path staged = path(kStaged);
+    if (is_foreign(staged, wire::kStagedMagic) && !is_empty_file(staged)) return not_ours(kStaged);
+    for (const std::string_view list : {kOwned, kNext}) {
+      if (!is_foreign(path(list), wire::kOwnershipMagic)) continue;
+      return fail(Errc::kCorrupt, "{}: it is not a list of the samples of a rank",
+                  path(list).string());
+    }
+    if (has_list()) return {};
+    if (!is_empty_file(path(kSamples))) return not_ours(kSamples);
   }
+  std::error_code failed;
   for (const auto& entry : fs::directory_iterator(options_.directory, failed)) {
     const std::string name = entry.path().filename().native();
-    if (!name.starts_with('.')) return not_ours(name);
+    if (!name.starts_with('.') && !(has_samples && name == kSamples)) return not_ours(name);
   }
   return {};
 }

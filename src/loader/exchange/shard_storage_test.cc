@@ -248,7 +248,7 @@ TEST_F(Storage, RefusesInvalidEntriesWithACorrectChecksum) {
   EXPECT_THAT(refused_with(kEntries + 16, ~uint64_t{0}), HasSubstr("but the samples file ends"));
   EXPECT_THAT(refused_with(kEntries + 32 + 8, 0), HasSubstr("overlap"));
   EXPECT_THAT(refused_with(56, uint64_t{1} << 60), HasSubstr("claims 1152921504606846976 slots"));
-  EXPECT_THAT(refused_with(0, 1), HasSubstr("another kind of file"));
+  EXPECT_THAT(refused_with(0, 1), HasSubstr("not a list of the samples of a rank"));
 }
 
 TEST_F(Storage, DoesNotReturnSamplesThatChangedOnDisk) {
@@ -286,9 +286,14 @@ TEST_F(Storage, FilesOfOthersStay) {
     std::ofstream(path_ / name) << "a list of mine";
     EXPECT_NE(refused(), "") << name;
     EXPECT_EQ(*read_file(path_ / name), "a list of mine");
+    EXPECT_EQ(fs::status(path_).permissions(), fs::perms(0755)) << name;
     fs::remove(path_ / name);
   }
   EXPECT_EQ(*read_file(path_ / "samples"), "mine");
+  fs::resize_file(path_ / "samples", 0);
+  std::ofstream(path_ / "notes") << "mine";
+  EXPECT_THAT(refused(), HasSubstr("has 'notes', but is no storage of a loader"));
+  EXPECT_EQ(fs::status(path_).permissions(), fs::perms(0755));
   fs::remove_all(path_);
   staged();
   for (const char* name : {"notes", ".owned", ".owned.notes", ".staged.12"}) {
