@@ -76,11 +76,13 @@ struct Handle {
 enum class Existence : uint8_t { kUnknown, kAbsent, kPresent };
 
 struct Path {
-  uint64_t size_bytes = 0;    // before the first call, as far as calls show it
-  uint64_t written_end = 0;   // end of the furthest write
-  uint32_t calls = 0;         // on the name
-  uint32_t changes = 0;       // of them, those that change the name
-  uint32_t parent = kNoPath;  // if the trace has calls on it
+  uint64_t size_bytes = 0;     // before the first call, as far as calls show it
+  uint64_t written_end = 0;    // end of the furthest write
+  uint64_t unnamed_bytes = 0;  // while planning: of files that were removed while they were open
+  uint32_t calls = 0;          // on the name
+  uint32_t changes = 0;        // of them, those that change the name
+  uint32_t parent = kNoPath;   // if the trace has calls on it
+  uint32_t open_count = 0;     // while planning
   Existence before = Existence::kUnknown;
   Existence now = Existence::kUnknown;  // while planning
   bool is_used = false;
@@ -88,6 +90,7 @@ struct Path {
   bool is_created = false;    // by a call of the trace
   bool may_be_older = false;  // created by an O_CREAT that could also have found it
   bool is_modified = false;
+  bool has_unnamed = false;  // while planning
 };
 
 struct Transfer {
@@ -146,7 +149,8 @@ struct Plan {
   Skipped skipped;
   uint64_t begin_ns = 0;
   uint64_t end_ns = 0;
-  size_t open_peak = 0;  // files that are open at once
+  size_t open_peak = 0;             // files that are open at once
+  uint64_t unnamed_peak_bytes = 0;  // of files that are removed, but still open, at once
 
   // The path of a used name below the folder of the replay; empty for the folder itself.
   std::string_view relative(uint32_t path) const { return relative_to(names.text(path), root); }

@@ -170,7 +170,7 @@ class Preparation {
   }
 
   Status check_space() const {
-    uint64_t needed = 0;
+    uint64_t needed = plan_.unnamed_peak_bytes;
     for (uint32_t index = 0; index < plan_.paths.size(); ++index) {
       const Path& path = plan_.paths[index];
       if (!path.is_used) continue;

@@ -217,6 +217,38 @@ TEST_F(PrepareTest, AppendedBytesAddUp) {
   EXPECT_EQ(plan.paths[plan.names.find("/d/a")].written_end, 20'000u * uint64_t{1} << 30);
 }
 
+// A file that is removed while it is open takes its room until it is closed.
+TEST_F(PrepareTest, BytesOfRemovedFilesAddUp) {
+  constexpr int64_t kSize = 1000;
+  const auto peak_of = [](const Recorded& open, const Recorded& remove, bool closes) {
+    std::vector<Recorded> calls;
+    for (int64_t fd = 3; fd < 13; ++fd) {
+      Recorded opened = open;
+      opened.result = fd;
+      calls.push_back(opened);
+      calls.push_back(
+          {.call = Call::kWrite, .file = open.file, .size = uint64_t{kSize}, .result = kSize});
+      if (remove.call != Call{}) calls.push_back(remove);
+      if (closes) calls.push_back({.call = Call::kClose, .file = open.file});
+    }
+    return CallTrace(calls).plan().unnamed_peak_bytes;
+  };
+  const Recorded open{
+      .call = Call::kOpen, .file = "/d/a", .result = 3, .detail = O_WRONLY | O_CREAT | O_APPEND};
+  const Recorded unlink{.call = Call::kUnlink, .file = "/d/a"};
+  const Recorded rename{.call = Call::kRename, .file = "/d/b", .other_file = "/d/a"};
+  Recorded temporary = open;
+  temporary.detail = O_WRONLY | O_TMPFILE;
+  EXPECT_EQ(peak_of(open, {}, false), 0u);
+  EXPECT_GE(peak_of(open, unlink, false), 10u * kSize);
+  EXPECT_GE(peak_of(open, rename, false), 10u * kSize);
+  EXPECT_GE(peak_of(temporary, {}, false), 10u * kSize);
+  EXPECT_LE(peak_of(temporary, {}, true), 1u * kSize);
+  Plan plan = CallTrace({open, unlink}).plan();
+  plan.unnamed_peak_bytes = ~uint64_t{0};
+  EXPECT_THAT(prepare(plan, {.onto = onto()}).error().message(), HasSubstr("are free"));
+}
+
 TEST_F(PrepareTest, AFileInPlaceOfTheFolderIsRefused) {
   std::ofstream(directory_.path() / "onto") << "mine";
   const Plan plan = CallTrace(kReadsTwo).plan();

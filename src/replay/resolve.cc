@@ -166,6 +166,26 @@ class Resolver {
     path.is_modified = path.is_modified || !path.is_directory;
   }
 
+  // What is removed while it is open takes its room until it is closed. A trace may remove a name
+  // again and again.
+  void keep_open_bytes(Path& path) {
+    if (path.open_count == 0) return;
+    path.has_unnamed = true;
+    add_unnamed(path, path.written_end);
+  }
+  void add_unnamed(Path& path, uint64_t size_bytes) {
+    path.unnamed_bytes = add_saturating(path.unnamed_bytes, size_bytes);
+    unnamed_bytes_ = add_saturating(unnamed_bytes_, size_bytes);
+    plan_.unnamed_peak_bytes = std::max(plan_.unnamed_peak_bytes, unnamed_bytes_);
+  }
+  void opened(Path& path) { ++path.open_count; }
+  void closed(Path& path) {
+    if (--path.open_count > 0) return;
+    unnamed_bytes_ -= std::min(unnamed_bytes_, path.unnamed_bytes);
+    path.unnamed_bytes = 0;
+    path.has_unnamed = false;
+  }
+
   // How many calls on the path must come before this one.
   static uint64_t order(Path& path, bool changes) {
     const uint32_t before = changes ? path.calls : path.changes;
@@ -213,6 +233,7 @@ class Resolver {
         break;
       case Action::kUnlink:
         removed(path);
+        keep_open_bytes(path);
         break;
       case Action::kRename:
       case Action::kLink:
@@ -231,6 +252,7 @@ class Resolver {
     found(from);
     if (to.now == Existence::kPresent) {
       to.is_modified = true;
+      if (action == Action::kRename && &to != &from) keep_open_bytes(to);
     } else {
       created(to);
     }
@@ -274,6 +296,8 @@ class Resolver {
     }
     const uint32_t process = process_of(step);
     forget_number(process, number);
+    opened(path);
+    if ((flags & O_TMPFILE) == O_TMPFILE) path.has_unnamed = true;
     open_[key(process, index)].push_back(
         {.handle = step.target,
          .thread = step.thread,
@@ -317,7 +341,10 @@ class Resolver {
     if (files == open_.end()) return;
     const size_t before = files->second.size();
     std::erase_if(files->second, [=](const OpenFile& file) { return file.handle == handle; });
-    if (files->second.size() < before) --open_count_;
+    if (files->second.size() < before) {
+      --open_count_;
+      closed(plan_.paths[path]);
+    }
     if (files->second.empty()) open_.erase(files);
   }
 
@@ -380,6 +407,7 @@ class Resolver {
     }
     const uint32_t handle = add_handle(wanted.path, wanted.kind, flags);
     plan_.handles[handle].is_implied = true;
+    opened(path);
     auto& files = open_[key(process_of(step), wanted.path)];
     files.push_back({.handle = handle, .thread = step.thread});
     return &files.back();
@@ -411,6 +439,8 @@ class Resolver {
 
   void note_use(const Step& step, Action action, Path& path, uint64_t offset) {
     const uint64_t start = offset == wire::kNoOffset ? 0 : offset;
+    if (path.has_unnamed && writes(action)) add_unnamed(path, step.result_bytes());
+    if (path.has_unnamed && action == Action::kAllocate) add_unnamed(path, step.size_bytes());
     if (action == Action::kStatOpen) return has_size(path, step.size_bytes());
     if (action == Action::kReadMapped) {
       // A mapping may be longer than its file, by less than a page if stat was not recorded.
@@ -498,6 +528,7 @@ class Resolver {
   };
   std::unordered_map<Key, Numbered> numbers_;  // by process and descriptor
   size_t open_count_ = 0;
+  uint64_t unnamed_bytes_ = 0;  // of files that are removed, but still open
 };
 
 }  // namespace
