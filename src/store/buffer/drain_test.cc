@@ -229,6 +229,25 @@ TEST_F(DrainTest, AttributesFollowTheFile) {
   }
 }
 
+TEST_F(DrainTest, HolesTakeNoRoom) {
+  constexpr off_t kSizeBytes = off_t{256} << 20;
+  const Writer writer = open_writer("sparse", "begin");
+  ASSERT_EQ(::ftruncate(writer.fd, kSizeBytes - 3), 0);
+  ASSERT_EQ(::pwrite(writer.fd, "end", 3, kSizeBytes - 3), 3);
+  close_writer(writer);
+  EXPECT_EQ(drain()->finish().size(), 0u);
+  struct stat info = {};
+  ASSERT_EQ(::stat((upper / "sparse").c_str(), &info), 0);
+  EXPECT_EQ(info.st_size, kSizeBytes);
+  EXPECT_LT(info.st_blocks * 512, off_t{1} << 20);
+  const auto copy = File::open(upper / "sparse", O_RDONLY);
+  char ends[8] = {};
+  ASSERT_TRUE(copy.ok());
+  EXPECT_EQ(::pread(copy->fd(), ends, 5, 0), 5);
+  EXPECT_EQ(::pread(copy->fd(), ends + 5, 3, kSizeBytes - 3), 3);
+  EXPECT_EQ(std::string_view(ends, sizeof(ends)), "beginend");
+}
+
 TEST_F(DrainTest, AListingHasFilesAndRemovedNames) {
   fs::create_directory(upper / "dir");
   std::ofstream(upper / "dir/old") << "old";

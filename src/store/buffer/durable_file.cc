@@ -11,6 +11,7 @@
 #include "base/crc32c.h"
 #include "base/directory.h"
 #include "base/text.h"
+#include "store/sparse_writer.h"
 #include "wire/store_buffer.h"
 
 namespace millrace::store {
@@ -102,12 +103,14 @@ Status write_copy(const File& source, const DurableTarget& target, const File& c
   if (::fstat(source.fd(), &status) != 0) return fail_os(errno, "cannot read its attributes");
   const auto size_bytes = static_cast<uint64_t>(status.st_size);
   uint32_t checksum = 0;
+  SparseWriter writer(copy);  // a file with holes takes no more room there than here
   RETURN_IF_ERROR(
-      for_blocks(source, size_bytes, kBlockBytes, [&](uint64_t at, ByteView block) -> Status {
+      for_blocks(source, size_bytes, kBlockBytes, [&](uint64_t, ByteView block) -> Status {
         checksum = crc32c(block, checksum);
         if (target.on_block) target.on_block();
-        return copy.write_at(at, block);
+        return writer.add(block);
       }));
+  RETURN_IF_ERROR(writer.finish());
   // Only root can give files away. After that, set-user-ID bits may be set.
   const bool has_owner = status.st_uid == ::geteuid() && status.st_gid == ::getegid();
   if (!has_owner && ::fchown(copy.fd(), status.st_uid, status.st_gid) != 0) {
