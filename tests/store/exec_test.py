@@ -84,6 +84,8 @@ STATIC = r"""
 #include <stdio.h>
 #include <unistd.h>
 int main(int argc, char** argv) {
+  FILE* made = argc > 2 ? fopen(argv[2], "w") : NULL;
+  if (argc > 2 && made == NULL) return perror(argv[2]), 2;
   DIR* stream = opendir(argc > 1 ? argv[1] : ".");
   if (stream == NULL) return perror("opendir"), 1;
   for (struct dirent* at; (at = readdir(stream)) != NULL;) {
@@ -151,6 +153,12 @@ class BlindTest(ClientTest):
         self.assertIn(b"is statically linked: it does not see the store", done.stderr)
         self.assertIn(b"No such file or directory", done.stderr)
 
+    def test_they_create_nothing_in_the_folder_of_the_node(self):
+        """It would be lost at the end of the job. Root could, whatever the mode of the folder."""
+        done = self.list_in(self.programs["static"], "val", ".", "made")
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn(b"made: ", done.stderr)
+
     def test_they_see_the_origin(self):
         self.node = self.make_node(origin=str(self.plain))
         done = self.list_in(self.programs["static"], "train/class1")
@@ -168,6 +176,16 @@ class BlindTest(ClientTest):
         code = "import os, sys; os.chdir(sys.argv[1]); os.listdir(); os.waitpid(os.posix_spawn(sys.argv[2], ['x'], os.environ), 0)"
         done = self.run_in_store([sys.executable, "-c", code, f"{self.root}/train", self.programs["static"]])
         self.assertEqual((done.returncode, done.stdout), (0, b""), done)
+
+    def test_spawn_with_actions(self):
+        """Of subprocess without close_fds, and of make."""
+        code = ("import os, sys; os.chdir(sys.argv[1]); os.listdir(); to_error = [(os.POSIX_SPAWN_DUP2, 2, 1)]\n"
+                "for words in (['.'], ['.', 'made']):\n"
+                "    pid = os.posix_spawn(sys.argv[2], [sys.argv[2], *words], os.environ, file_actions=to_error)\n"
+                "    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))")
+        done = self.run_in_store([sys.executable, "-c", code, f"{self.root}/train", self.programs["static"]])
+        self.assertEqual((done.returncode, done.stdout), (0, b"0\n2\n"), done)
+        self.assertNotIn(b"class1", done.stderr)
 
 
 add_fast_mode(globals())

@@ -213,6 +213,7 @@ int with_existing_path(uint32_t entry, Body body) {
 }
 
 constinit Real<decltype(posix_spawn)> real_posix_spawn{"posix_spawn"};
+constexpr char kEnv[] = "/usr/bin/env";
 
 struct Spawn {
   pid_t* pid;
@@ -222,12 +223,33 @@ struct Spawn {
   char* const* environment;
 };
 
+// Whether env(1) starts a program as it would be started: it searches names without a slash, and
+// gives the program its path as its name.
+bool can_start_by_env(const char* path, const char* name) {
+  const char* const slash = strrchr(path, '/');
+  if (slash == nullptr || strchr(path, '=') != nullptr || name == nullptr) return false;
+  const char* const last = strrchr(name, '/');
+  return strcmp(slash + 1, last == nullptr ? name : last + 1) == 0 &&
+         hook::sys_access(kEnv, X_OK) == 0;
+}
+
 int spawning(const char* path, const Spawn& spawn) {
   return starting(
       path, spawn.arguments, [&](const char* real, char* const* given, const char* directory) {
         posix_spawn_file_actions_t own;
         const posix_spawn_file_actions_t* actions = spawn.actions;
-        // Those of the program may have a directory of their own.
+        // Those of the program cannot be copied, and may have a directory of their own. So they
+        // come first, and then our execve in a program that sees the store.
+        if (directory != nullptr && actions != nullptr && can_start_by_env(real, given[0])) {
+          size_t count = 0;
+          while (given[count] != nullptr) ++count;
+          auto** changed = static_cast<char**>(__builtin_alloca((count + 2) * sizeof(char*)));
+          changed[0] = const_cast<char*>(kEnv);
+          changed[1] = const_cast<char*>(real);
+          memcpy(changed + 2, given + 1, count * sizeof(char*));
+          given = changed;
+          real = kEnv;
+        }
         const bool moves = directory != nullptr && actions == nullptr;
         if (moves && posix_spawn_file_actions_init(&own) == 0) {
           posix_spawn_file_actions_addchdir_np(&own, directory);

@@ -190,6 +190,9 @@ bool find_blind_directory(RealPath& out) {
       hook::sys_lstat(out.text, &status) == 0 && S_ISDIR(status.st_mode)) {
     return true;
   }
+  // Empty, and even root cannot create a file in it.
+  Text(out.text).add("/proc/tty/ldisc");
+  if (hook::sys_lstat(out.text, &status) == 0 && S_ISDIR(status.st_mode)) return true;
   Text(out.text).add(client.node).add("/empty");
   const int error = hook::sys_mkdir(out.text, 0555);
   return error == 0 || error == -EEXIST;
