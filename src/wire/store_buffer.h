@@ -20,6 +20,7 @@ inline constexpr char kBufferJournal[] = "journal";
 inline constexpr char kBufferProgress[] = "progress";
 inline constexpr char kBufferDrainLock[] =
     "drain.lock";  // the drainer holds a lock (F_OFD_SETLK) on it
+inline constexpr char kBufferDirectories[] = "directories";  // store/buffer/directories.h
 inline constexpr char kBufferData[] = "data";
 inline constexpr char kBufferNames[] = "names";
 

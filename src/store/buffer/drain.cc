@@ -14,10 +14,12 @@
 #include <cstring>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "base/directory.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "store/buffer/directories.h"
 #include "store/buffer/durable_file.h"
 #include "store/buffer/model.h"
 
@@ -69,6 +71,7 @@ struct BufferDrain::Impl {
         directory(options.directory),
         upper(loaded.journal.owner().upper),
         drain_lock(std::move(lock)),
+        directories(options.directory, upper),
         progress(loaded.progress),
         journal(std::move(loaded.journal)),
         model(std::move(loaded.model)),
@@ -87,7 +90,9 @@ struct BufferDrain::Impl {
   Outcome execute_first();
   Status read_journal();
   Status read_locked();  // needs the journal's lock
+  void note_directories();
   Status scan(bool is_last);
+  bool is_left() const { return model.first().time_ns <= left_until_ns; }
   bool is_newer(const fs::path& path) const;
   Outcome execute();
   Outcome save(uint64_t id, const fs::path& target);
@@ -117,6 +122,8 @@ struct BufferDrain::Impl {
   std::atomic<bool> is_finishing{false};
 
   // Of the thread as long as it runs.
+  BufferDirectories directories;
+  std::set<std::string> unnoted;  // paths of records, not yet in `directories`
   BufferProgress progress;
   BufferJournal journal;
   BufferModel model;
@@ -160,13 +167,25 @@ BufferDrain::Impl::Outcome BufferDrain::Impl::execute_first() {
 }
 
 Status BufferDrain::Impl::read_journal() {
-  const BufferJournal::Lock lock(journal);
-  return read_locked();
+  Status read = [&] {
+    const BufferJournal::Lock lock(journal);
+    return read_locked();
+  }();
+  note_directories();
+  return read;
+}
+
+// Without the lock: programs need not wait for the upper directory.
+void BufferDrain::Impl::note_directories() {
+  for (const std::string& path : std::exchange(unnoted, {})) directories.note(path);
 }
 
 Status BufferDrain::Impl::read_locked() {
   ASSIGN_OR_RETURN(std::vector<JournalRecord> records, journal.read_new());
-  for (JournalRecord& record : records) model.queue(std::move(record));
+  for (JournalRecord& record : records) {
+    unnoted.insert({record.from, record.to});
+    model.queue(std::move(record));
+  }
   return {};
 }
 
@@ -181,8 +200,8 @@ Status BufferDrain::Impl::scan(bool is_last) {
 // it left is old then: it must not replace, rename or remove what is new.
 bool BufferDrain::Impl::is_newer(const fs::path& path) const {
   struct stat info = {};
-  return model.first().time_ns <= left_until_ns && ::lstat(path.c_str(), &info) == 0 &&
-         ns_of(info.st_ctim) > left_until_ns && !changed_here.contains(path);
+  return is_left() && ::lstat(path.c_str(), &info) == 0 && ns_of(info.st_ctim) > left_until_ns &&
+         !changed_here.contains(path);
 }
 
 BufferDrain::Impl::Outcome BufferDrain::Impl::execute() {
@@ -199,6 +218,13 @@ BufferDrain::Impl::Outcome BufferDrain::Impl::execute() {
     return {.status = fail(Errc::kAlreadyExists,
                            "it was changed after the job ended; move it away, or remove the buffer")
                           .within(printable(path.string()))};
+  }
+  for (const std::string& path : {record.from, record.to, file.path}) {
+    if (!is_left() || directories.is_same(path)) continue;
+    return {.status = fail(Errc::kAlreadyExists,
+                           "its directory is another one than that of the job; move it away, or "
+                           "remove the buffer")
+                          .within(printable((upper / path).string()))};
   }
   changed_here.insert({upper / record.from, upper / record.to, target});
   switch (record.kind) {
@@ -378,8 +404,8 @@ Status BufferDrain::Impl::remove_buffer() {
   for (const char* name : {wire::kBufferData, wire::kBufferNames}) {
     if (::rmdir((directory / name).c_str()) != 0) return fail_os(errno, "cannot remove the buffer");
   }
-  for (const char* name :
-       {"next-0", "next-1", wire::kBufferProgress, wire::kBufferJournal, wire::kBufferDrainLock}) {
+  for (const char* name : {"next-0", "next-1", wire::kBufferProgress, wire::kBufferJournal,
+                           wire::kBufferDrainLock, wire::kBufferDirectories}) {
     ::unlink((directory / name).c_str());
   }
   if (::rmdir(directory.c_str()) != 0) return fail_os(errno, "cannot remove the buffer");

@@ -238,6 +238,39 @@ TEST_F(DrainFaultsTest, WhatWasExecutedIsNotRepeatedByTheNextDrainer) {
   EXPECT_EQ(reasons(drainer->finish()), "");
 }
 
+TEST_F(DrainFaultsTest, ADirectoryInThePlaceOfAnotherKeepsItsFiles) {
+  for (const char* name : {"ck", "other"}) {
+    fs::create_directory(upper / name);
+    std::ofstream(upper / name / "old") << name;
+    std::ofstream(upper / name / "step") << name;
+  }
+  const Writer first = open_writer("first", "");
+  EXPECT_EQ(note_closed(buffer(), first.id), 0);  // still open: what follows has to wait
+  write("ck/step", "of the job");
+  remove("ck/old");
+  {
+    const auto drainer = drain();
+    write("ck/later", "too");
+    flush();
+  }
+  ::close(first.fd);
+  fs::rename(upper / "ck", upper / "moved");
+  fs::rename(upper / "other", upper / "ck");
+  EXPECT_THAT(reasons(drain()->finish()), HasSubstr("its directory is another one"));
+  const std::map<std::string, std::string> kept = {{"first", ""},
+                                                   {"ck/old", "other"},
+                                                   {"ck/step", "other"},
+                                                   {"moved/old", "ck"},
+                                                   {"moved/step", "ck"}};
+  EXPECT_EQ(upper_files(), kept);
+  fs::rename(upper / "ck", upper / "other");
+  fs::rename(upper / "moved", upper / "ck");
+  EXPECT_EQ(reasons(drain()->finish()), "");
+  EXPECT_EQ(read_upper("ck/step"), "of the job");
+  EXPECT_EQ(read_upper("ck/old"), "-");
+  EXPECT_EQ(read_upper("other/old"), "other");
+}
+
 TEST_F(DrainFaultsTest, ALostProgressIsRefused) {
   write("a", "1");
   fs::resize_file(directory / "progress", 7);
