@@ -13,12 +13,16 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ranges>
+#include <set>
 #include <utility>
 
 #include "base/atomic_file.h"
 #include "base/directory.h"
+#include "base/mapped_file.h"
 #include "base/text.h"
 #include "store/peer_table.h"
+#include "wire/catalogue_view.h"
 #include "wire/store_order.h"
 
 namespace millrace::store {
@@ -63,12 +67,39 @@ std::optional<File> make_locked(const fs::path& path) {
   return *std::move(opened);
 }
 
+constexpr std::string_view kKeptPrefix = "kept-";
+
+// Removes what the service made from a folder with files of others.
+void remove_around(const fs::path& folder, const std::vector<std::string>& foreign) {
+  const fs::path tree = folder / wire::kStoreTreeDirectory;
+  const std::set<std::string> others(foreign.begin(), foreign.end());
+  std::vector<fs::path> own;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path() != tree) own.push_back(entry.path());
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(tree, error)) {
+    if (!others.contains(entry.path().native().substr(tree.native().size() + 1))) {
+      own.push_back(entry.path());
+    }
+  }
+  for (const fs::path& path : own | std::views::reverse) {
+    if (path.parent_path() == folder) fs::remove_all(path, error);
+    fs::remove(path, error);  // a directory only if it is empty
+  }
+}
+
 // The state goes first: no client accepts the folder any more.
 void remove_node(const fs::path& path) {
   std::error_code ignored;  // what stays is stale, and removed by the next service
+  const std::vector<std::string> foreign = foreign_files(path);
   fs::remove(path / wire::kStoreStateFile, ignored);
   fs::remove(path / wire::kStoreSocketFile, ignored);
-  fs::remove_all(path, ignored);
+  if (foreign.empty()) {
+    fs::remove_all(path, ignored);
+  } else if (rename_to_new(path, kept_of(path)) == 0) {
+    remove_around(kept_of(path), foreign);
+  }
 }
 
 // What a service and its programs write into the folder of a node, at its top.
@@ -137,6 +168,39 @@ fs::path buffer_of(const fs::path& node) {
 fs::path node_of(const fs::path& buffer) {
   return buffer.parent_path() /
          buffer.filename().string().substr(sizeof(wire::kStoreBufferPrefix) - 1);
+}
+
+// Without a catalogue, no file of the tree is known to be ours.
+std::vector<std::string> foreign_files(const fs::path& node) {
+  wire::CatalogueView catalogue;
+  const auto mapped = MappedFile::open(node / wire::kStoreCatalogueFile);
+  if (mapped.ok()) catalogue.open(mapped->bytes().data(), mapped->bytes().size());
+  const fs::path tree = node / wire::kStoreTreeDirectory;
+  std::vector<std::string> foreign;
+  std::error_code error;
+  fs::recursive_directory_iterator entries(tree, error);
+  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
+    if (entries->is_directory(error) && !entries->is_symlink(error)) continue;
+    std::string relative = entries->path().native().substr(tree.native().size() + 1);
+    const uint32_t index = catalogue.find(relative);
+    if (index == wire::kNoEntry || catalogue.entry(index).kind == wire::EntryKind::kDirectory) {
+      foreign.push_back(std::move(relative));
+    }
+  }
+  return foreign;
+}
+
+fs::path kept_of(const fs::path& node) {
+  return node.parent_path() / (std::string(kKeptPrefix) + node.filename().string());
+}
+
+std::vector<fs::path> find_kept(const fs::path& parent) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(parent, error)) {
+    if (entry.path().filename().native().starts_with(kKeptPrefix)) found.push_back(entry.path());
+  }
+  return found;
 }
 
 // The 22nd field. The second is the name of the program in parentheses, which may contain both

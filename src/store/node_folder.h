@@ -34,10 +34,19 @@ inline constexpr char kLogFile[] = "log";
 std::filesystem::path buffer_of(const std::filesystem::path& node);
 std::filesystem::path node_of(const std::filesystem::path& buffer);
 
+// Files in the tree of a node that its catalogue lacks: programs made them in a way that the
+// store's client does not see, such as raw system calls or a core dump. Relative to the root.
+std::vector<std::string> foreign_files(const std::filesystem::path& node);
+
+// Where such files stay when the folder of the node is removed, until the user removes them.
+std::filesystem::path kept_of(const std::filesystem::path& node);
+std::vector<std::filesystem::path> find_kept(const std::filesystem::path& parent);
+
 // The start time of a process as in /proc/PID/stat; 0 if there is none.
 uint64_t process_start_time(pid_t pid);
 
-// For the service: a new folder with its subdirectories. Removed by the destructor.
+// For the service: a new folder with its subdirectories. The destructor removes it, but no files of
+// others.
 class NodeFolder {
  public:
   // Also removes the stale folders in the same place. `job` is its name; empty: a random one.

@@ -196,6 +196,10 @@ Status Service::choose_upper() {
 
 // A service that was killed may have left one under the same name.
 Status Service::open_buffer() {
+  for (const fs::path& kept : find_kept(node().parent_path())) {
+    report(fmt::format("{} has files of an earlier job; move them away, and remove it",
+                       printable(kept.string())));
+  }
   for (const BufferContents& left : find_left_buffers(node().parent_path())) {
     if (is_running(node_of(left.directory))) continue;  // of a service that is starting, or ours
     if (left.files.empty() && !left.has_queued) {
@@ -327,6 +331,12 @@ bool Service::finish() {
   follower_.reset();  // it reads from all sources
   ahead_.reset();
   peers_.reset();  // their questions are answered from everything else
+  if (const auto foreign = foreign_files(node()); !foreign.empty()) {
+    report(fmt::format(
+        "{} created below {} in a way that the store does not see, such as '{}'; kept in {}",
+        counted(foreign.size(), "file was", "files were"), printable(options_.root.string()),
+        printable(foreign.front()), printable(kept_of(node()).string())));
+  }
   if (drain_ == nullptr) return true;
   const std::vector<KeptFile> kept = drain_->finish();
   for (const KeptFile& file : kept) report(kept_text(file));

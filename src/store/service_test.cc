@@ -20,8 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 TEST_F(StoreService, HasAllDirectoriesAndLinksFromTheStartButNoFiles) {
   pack();
@@ -390,6 +392,33 @@ TEST_F(StoreService, RefusesPathsThatCannotWork) {
   wrong = options();
   wrong.packs = top_ / "nothing";
   EXPECT_FALSE(Service::start(wrong).ok());
+}
+
+TEST_F(StoreService, KeepsFilesThatTheCatalogueLacksAtTheEnd) {
+  pack();
+  auto service = started(options());
+  const fs::path node = service->node();
+  EXPECT_EQ(asked(*service, "text"), 0);
+  EXPECT_EQ(asked(*service, "a/b/noise"), 0);
+  put_file(node / "tree/a/core", "of a program");
+  fs::create_symlink("core", node / "tree/a/b/latest");
+  fs::create_directories(node / "tree/new/empty");
+  service.reset();
+  EXPECT_FALSE(fs::exists(node));
+  const fs::path kept = kept_of(node);
+  EXPECT_THAT(lines_, Contains(HasSubstr("2 files were created below /data/set in a way that")));
+  EXPECT_THAT(lines_, Contains(HasSubstr(kept.string())));
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(kept)) {
+    names.push_back(fs::relative(entry.path(), kept).string());
+  }
+  EXPECT_THAT(names,
+              UnorderedElementsAre("tree", "tree/a", "tree/a/core", "tree/a/b", "tree/a/b/latest"));
+  EXPECT_EQ(content_of(kept / "tree/a/core"), "of a program");
+  auto next = started(options());
+  EXPECT_THAT(lines_, Contains(HasSubstr("has files of an earlier job")));
+  next.reset();
+  EXPECT_TRUE(fs::exists(kept / "tree/a/core"));
 }
 
 }  // namespace
