@@ -367,6 +367,11 @@ class ModelTest(unittest.TestCase):
                 with self.subTest(setting=setting, mode=mode):
                     self.check("--setting", setting, "--mode", mode)
 
+    def test_a_buffer(self):
+        for setting, mode in (("save", "default"), ("same", "fast")):
+            with self.subTest(setting=setting, mode=mode):
+                self.check("--setting", setting, "--mode", mode, "--option=--buffer=*", seeds=12)
+
     def test_on_a_disk(self):
         self.check("--setting", "save", "--folder", "/var/tmp", seeds=5)
 
