@@ -12,12 +12,18 @@
 #include <cstring>
 
 #include "base/subprocess.h"
+#include "store/peer_table.h"
+#include "store/peers.h"
 
 namespace millrace::store {
 namespace {
 
 constexpr char kGroupStarted = 'S';
 constexpr char kGroupFailed = 'F';
+// How long the launcher has to end after its services: if all of them are ending, which for one
+// with millions of files in its folder takes long; and if one of them is lost, and its host may be,
+// too.
+constexpr std::chrono::minutes kEndingPatience{10};
 constexpr std::chrono::seconds kLauncherPatience{20};
 
 struct Launched {
@@ -73,20 +79,45 @@ bool wait_until_ready(const File& output, std::string& text) {
   }
 }
 
+// Asks all services to end. Returns whether they do; then their ranks end, too.
+bool end_services(const std::string& table) {
+  auto places = read_table(table);
+  if (!places.ok()) return false;
+  PeersOptions options;
+  options.table = *std::move(places);
+  const Rank own = options.own;
+  Peers peers(std::move(options));
+  const bool are_others_ending = peers.tell_all(wire::PeerKind::kEnd, {}).empty();
+  return peers.ask(own, wire::PeerKind::kEnd, {}).ok() && are_others_ending;
+}
+
+bool ends_within(const File& launcher, std::chrono::milliseconds patience) {
+  pollfd end{.fd = launcher.fd(), .events = POLLIN, .revents = 0};
+  return ::poll(&end, 1, static_cast<int>(patience.count())) != 0;
+}
+
+// The services end first, and clean up. SIGTERM to the launcher is only for what remains: mpirun
+// passes it on to its ranks, but srun kills all processes of its step at once, and the files of
+// the services would stay in the memory of the nodes.
+void end_group(const Launched& launched, const File& launcher, const std::string& table) {
+  if (end_services(table) ? ends_within(launcher, kEndingPatience)
+                          : ends_within(launcher, kLauncherPatience)) {
+    return;
+  }
+  ::kill(launched.pid, SIGTERM);
+  if (!ends_within(launcher, kLauncherPatience)) ::kill(launched.pid, SIGKILL);
+}
+
 // Until the launcher ends, or it shall end.
-void keep_group(const Launched& launched, const File& signals, const File& watched) {
+void keep_group(const Launched& launched, const File& signals, const File& watched,
+                const std::string& table) {
   const File launcher = watch_process(launched.pid);
   pollfd events[] = {{.fd = launcher.fd(), .events = POLLIN, .revents = 0},
                      {.fd = signals.fd(), .events = POLLIN, .revents = 0},
                      {.fd = watched.fd(), .events = POLLIN, .revents = 0}};
   while (::poll(events, std::size(events), -1) < 0 && errno == EINTR) {
   }
-  if (events[0].revents == 0) {
-    ::kill(launched.pid, SIGTERM);
-    pollfd end{.fd = launcher.fd(), .events = POLLIN, .revents = 0};
-    const auto patience = std::chrono::milliseconds(kLauncherPatience).count();
-    if (::poll(&end, 1, static_cast<int>(patience)) == 0) ::kill(launched.pid, SIGKILL);
-  }
+  if (events[0].revents == 0) end_group(launched, launcher, table);
   int status = 0;
   ::waitpid(launched.pid, &status, 0);
 }
@@ -110,10 +141,11 @@ int run_keeper(const ServiceGroupOptions& options, File reports) {
                                        : fmt::format("signal {}", WTERMSIG(status))));
     return 1;
   }
-  tell(reports, kGroupStarted, table_in(printed));
+  const std::string table = table_in(printed);
+  tell(reports, kGroupStarted, table);
   static_cast<void>(reports.close());
   ::close(STDOUT_FILENO);  // whoever reads the output of `up` sees its end
-  keep_group(*launched, signals, options.watched);
+  keep_group(*launched, signals, options.watched, table);
   return 0;
 }
 

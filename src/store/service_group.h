@@ -1,7 +1,8 @@
 // ServiceGroup: starts the store's services of several nodes through a launcher (mpirun, srun).
 //
-// A process of its own, the keeper, runs the launcher and ends it when the watched process ends or
-// at SIGTERM. It has its own session, so the terminal's signals do not reach the services.
+// A process of its own, the keeper, runs the launcher. When the watched process ends, or at
+// SIGTERM, the keeper asks all services to end, and waits until the launcher has ended, too. It has
+// its own session, so the terminal's signals do not reach the services.
 #pragma once
 
 #include <string>

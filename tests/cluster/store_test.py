@@ -44,6 +44,16 @@ with open(report, "w") as file:
     file.write(f"{rounds} rounds, wrong {wrong}, errors {sorted(errors)}\\n")
 """
 
+# Starts a task on each host. Like Slurm's srun, it kills all processes of the tasks at once when it gets SIGTERM.
+# Arguments of format(): the hosts twice, for sh and for mpirun, and the remote shell.
+SRUN = """#!/bin/bash
+case $1 in --mpi=list) exit 0 ;; esac
+while [ "${{1#--}}" != "$1" ]; do shift; done
+trap 'echo "srun: forcing job termination" >&2; for host in {0}; do {2} $host "kill -9 -1"; done; exit 137' TERM
+mpirun --map-by ppr:1:node --bind-to none --host {1} -x MILLRACE_STORE_TABLE_WANTED "$@" &
+wait $!
+"""
+
 
 def make_source(folder: Path) -> None:
     generator = random.Random(7)
@@ -178,6 +188,20 @@ assert os.path.exists("{ROOT}/final/0") and not os.path.exists("{ROOT}/out")
         done = self.hosts.run(LOGIN, *self.store("run", "--", "true", partitions=5))
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertEqual(done.stderr.count("no such pack"), 1, done.stderr)
+
+    def test_the_services_end_before_srun_would_kill_them(self):
+        programs = self.folder / "programs"
+        programs.mkdir()
+        (programs / "srun").write_text(SRUN.format(" ".join(self.hosts.names), ",".join(self.hosts.names),
+                                                   self.hosts.folder / "rsh"))
+        (programs / "srun").chmod(0o755)
+        done = self.hosts.run(LOGIN, *self.environment(
+            PATH=f"{programs}:{os.environ['PATH']}", SLURM_JOB_ID="1", SLURM_JOB_NUM_NODES="3"),
+            MILLRACE, "store", "run", "--packs", str(self.shared / "packs4"), "--at", ROOT, "--", "true")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("srun", done.stderr)
+        for name in self.hosts.names:
+            self.assertEqual(self.hosts.run(name, "sh", "-c", "ls /dev/shm/millrace-store-0").stdout, "")
 
     def test_up_status_and_down_in_steps(self):
         rsh = self.hosts.folder / "rsh"

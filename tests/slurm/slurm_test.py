@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from slurm import Hosts, Slurm, begin, run_tests
+from slurm import Hosts, Slurm, begin, run_tests, wait_until
 
 REPOSITORY = Path(__file__).absolute().parents[2]
 BUILD = Path(os.environ["MILLRACE_BUILD"])
@@ -84,6 +84,11 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
+    def files_of_stores(self) -> list[str]:
+        """What services have left in the memory of the nodes."""
+        return [f"{name}: {line}" for name in self.hosts.names
+                for line in self.hosts.run(name, "find", "/dev/shm", "-path", "*/millrace-store-0/*/*").stdout.split()]
+
     def check_trace(self, trace: Path) -> None:
         info = json.loads(self.millrace("info", "--json", str(trace)))
         self.assertEqual(sorted(info["hosts"]), ["node1", "node2", "node3"])
@@ -130,10 +135,42 @@ class SlurmTest(unittest.TestCase):
         sums = "cd {} && find . -type f | sort | xargs md5sum"
         script = self.shared / "sums.sh"
         script.write_text(f"({sums.format('/data/train')}) > {self.shared}/sums-$SLURM_PROCID\n")
-        self.submit("store.sbatch", str(self.shared / "packs"), "/data/train", "sh", str(script))
+        printed = self.submit("store.sbatch", str(self.shared / "packs"), "/data/train", "sh", str(script))
+        self.assertNotRegex(printed, "CANCELLED|forcing|error")
+        self.assertEqual(self.files_of_stores(), [])
         wanted = self.slurm.run("sh", "-c", sums.format(self.shared / "train")).stdout
         for rank in range(RANKS):
             self.assertEqual((self.shared / f"sums-{rank}").read_text(), wanted)
+
+    def begin_store(self, name: str, *commands: str) -> str:
+        """Starts a job on packs of the images. Returns its number when a file `name` exists."""
+        packs = self.shared / "packs-of-many"
+        if not packs.exists():
+            self.millrace("store", "pack", str(self.shared / "train"), "-o", str(packs), "--partitions", "4")
+        script = self.shared / f"{name}.sbatch"
+        script.write_text("\n".join(["#!/bin/bash", "#SBATCH --nodes=3 --ntasks-per-node=2", f"packs={packs}", *commands, ""]))
+        done = self.slurm.run("sbatch", "--parsable", f"--output={self.shared / name}.out", str(script))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        wait_until((self.shared / name).exists, name)
+        return done.stdout.strip()
+
+    def check_job_ended_and_left_nothing(self, job: str) -> None:
+        wait_until(lambda: self.slurm.run("squeue", "--noheader", "-j", job).stdout.strip() == "", "the end of the job")
+        self.assertEqual(self.files_of_stores(), [])
+
+    def test_a_cancelled_job_leaves_no_store(self):
+        job = self.begin_store(
+            "cancelled", "millrace store run --packs $packs --at /data/train -- srun --mpi=pmix "
+            f"sh -c 'cat /data/train/*/* >/dev/null; touch {self.shared}/cancelled; sleep 1000'")
+        self.assertNotEqual(self.files_of_stores(), [])
+        self.assertEqual(self.slurm.run("scancel", job).returncode, 0)
+        self.check_job_ended_and_left_nothing(job)
+
+    def test_a_script_that_ends_without_down_leaves_no_store(self):
+        job = self.begin_store(
+            "up", 'eval "$(millrace store up --packs $packs --at /data/train)"',
+            f"srun --mpi=pmix sh -c 'cat /data/train/*/* >/dev/null' && touch {self.shared}/up")
+        self.check_job_ended_and_left_nothing(job)
 
     def test_loader_continues_where_it_ended(self):
         state = self.shared / "state.json"
