@@ -29,15 +29,18 @@ std::vector<char*> pointers_to(std::vector<std::string>& strings) {
   return pointers;
 }
 
-std::vector<std::string> environment_with(
-    const std::vector<std::pair<std::string, std::string>>& additions) {
+std::vector<std::string> environment_of(const SubprocessOptions& options) {
+  const auto& additions = options.environment;
+  const auto& prefixes = options.removed_prefixes;
   std::vector<std::string> out;
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string_view text(*variable);
     const std::string_view name = text.substr(0, text.find('='));
     const bool replaced = std::any_of(additions.begin(), additions.end(),
                                       [&](const auto& addition) { return addition.first == name; });
-    if (!replaced) out.emplace_back(text);
+    const bool removed = std::any_of(prefixes.begin(), prefixes.end(),
+                                     [&](const auto& prefix) { return name.starts_with(prefix); });
+    if (!replaced && !removed) out.emplace_back(text);
   }
   for (const auto& [name, value] : additions) out.push_back(fmt::format("{}={}", name, value));
   return out;
@@ -128,8 +131,7 @@ Result<SubprocessResult> run_subprocess(const std::vector<std::string>& argv,
   if (pipe2(ends, O_CLOEXEC) != 0) return fail_os(errno, "cannot create a pipe");
   const File read_end(ends[0]);
   File write_end(ends[1]);
-  ASSIGN_OR_RETURN(const pid_t pid,
-                   spawn(argv, environment_with(options.environment), write_end.fd()));
+  ASSIGN_OR_RETURN(const pid_t pid, spawn(argv, environment_of(options), write_end.fd()));
   RETURN_IF_ERROR(write_end.close());
 
   SubprocessResult result;

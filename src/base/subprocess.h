@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,8 @@ struct SubprocessOptions {
   const std::atomic<bool>* cancelled = nullptr;
   // Added to the environment that the program inherits. Replaces variables of the same name.
   std::vector<std::pair<std::string, std::string>> environment;
+  // Variables whose names begin with one of these are not inherited.
+  std::vector<std::string_view> removed_prefixes;
 };
 
 struct SubprocessResult {

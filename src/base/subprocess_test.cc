@@ -38,6 +38,18 @@ TEST(Subprocess, ReplacesAndAddsVariables) {
   EXPECT_EQ(result->output, "here there\n");
 }
 
+TEST(Subprocess, RemovesVariablesByPrefix) {
+  const auto result = run_subprocess(
+      {"sh", "-c", "echo \"$AN_OLD:$AN_OTHER\""},
+      {.environment = {{"AN_OTHER", "kept"}, {"AN_OLD", "new"}}, .removed_prefixes = {"AN_O"}});
+  EXPECT_EQ(result->output, "new:kept\n");
+  setenv("AN_OLD", "1", 1);
+  const auto removed =
+      run_subprocess({"sh", "-c", "echo \"$AN_OLD\""}, {.removed_prefixes = {"AN_O"}});
+  unsetenv("AN_OLD");
+  EXPECT_EQ(removed->output, "\n");
+}
+
 TEST(Subprocess, NamesAMissingProgram) {
   const auto result = run_subprocess({"no-such-program"});
   EXPECT_EQ(result.error().code(), Errc::kNotFound);

@@ -13,6 +13,15 @@
 namespace millrace::doctor {
 namespace {
 
+// The question is about this machine, even in a task of srun or mpirun and in the allocation of a
+// batch system. With the variables of these, an inner mpirun fails, or waits for ever for resources
+// that the outer job has.
+const std::vector<std::string_view> kOuterJob = {
+    "SLURM_",          "PMI_",         "PMIX_NAMESPACE",   "PMIX_RANK",
+    "PMIX_SERVER_",    "PMIX_DSTORE_", "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE",
+    "OMPI_MCA_orte_",  "OMPI_MCA_ess", "MV2_COMM_WORLD_",  "PALS_",
+    "TORCHELASTIC_RUN"};
+
 std::string first_line(std::string_view text) { return printable(text.substr(0, text.find('\n'))); }
 
 std::string find_launcher() {
@@ -91,7 +100,8 @@ Finding try_two_ranks(Finding finding, const std::string& launcher) {
   const auto start = [&](const std::vector<std::string>& command) {
     std::vector<std::string> words = two_ranks;
     words.insert(words.end(), command.begin(), command.end());
-    return run_subprocess(words, {.timeout = std::chrono::seconds(60)});
+    return run_subprocess(words,
+                          {.timeout = std::chrono::seconds(60), .removed_prefixes = kOuterJob});
   };
   const std::filesystem::path program = own_folder() / "millrace";
   auto ours = start({program.string(), "doctor", "--mpi"});

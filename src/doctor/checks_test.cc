@@ -92,6 +92,19 @@ TEST_F(PathTest, AnMpiThatMillraceCannotUseIsLimitedWithTheReason) {
   EXPECT_THAT(finding.fix, HasSubstr("try again: mpirun -n 2 millrace doctor --mpi"));
 }
 
+TEST_F(PathTest, ATaskOfAnotherLauncherAsksAboutThisMachine) {
+  setenv("SLURM_JOB_ID", "7", 1);
+  setenv("PMIX_RANK", "0", 1);
+  add_program("mpirun",
+              "[ \"$1\" = --version ] && echo 'Some MPI 1.2' && exit 0\n"
+              "echo \"in the job:$SLURM_JOB_ID$PMIX_RANK\"; [ -z \"$SLURM_JOB_ID$PMIX_RANK\" ]");
+  use_only_programs_here();
+  const Finding finding = check_mpi().at(0);
+  unsetenv("SLURM_JOB_ID");
+  unsetenv("PMIX_RANK");
+  EXPECT_EQ(finding.state, State::kReady) << finding.fact;
+}
+
 TEST_F(PathTest, TheVersionOfHydraIsFound) {
   add_program("mpirun",
               "[ \"$1\" = --version ] && echo 'HYDRA build details:' && "

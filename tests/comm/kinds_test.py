@@ -69,6 +69,13 @@ class KindsTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertRegex(done.stdout, f"^2 ranks talk over {kind.calls_itself}[0-9.]+ \\(/.*{kind.library}.*\\)\n$")
 
+    def test_the_doctor_can_be_a_rank_of_each(self):
+        for kind in self.kinds:
+            with self.subTest(kind.launcher):
+                done = self.run_command(kind.launcher, "-n", "1", *kind.flags, MILLRACE, "doctor", "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(": 2 ranks talk over ", done.stdout)
+
     def test_messages_and_reductions_work_over_each(self):
         names = ["ReduceFoldsIntegersOnlyAtTheRoot", "MessagesOfAnyLengthArrive"]
         for kind in self.kinds:

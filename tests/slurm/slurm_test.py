@@ -112,6 +112,15 @@ class SlurmTest(unittest.TestCase):
         self.assertIn("3 hosts", printed)
         self.check_trace(trace)
 
+    def test_doctor_on_each_node(self):
+        for options in ((), ("--mpi=pmix",)):
+            done = self.slurm.run("srun", "-N", "3", "--ntasks-per-node=1", *options, "millrace", "doctor", env={
+                **self.slurm.environment, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+            self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+            self.assertEqual(done.stdout.count(": 2 ranks talk over Open MPI"), 3, done.stdout)
+        done = self.slurm.run("srun", "-N", "3", "--mpi=pmix", "millrace", "doctor", "--mpi")
+        self.assertTrue(done.stdout.startswith("3 ranks talk over Open MPI"), done.stderr + done.stdout)
+
     def test_preload(self):
         trace = self.shared / "preloaded"
         printed = self.submit("preload.sbatch", "python3", "job.py", str(self.shared), TRACE=str(trace),
