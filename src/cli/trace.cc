@@ -78,7 +78,8 @@ std::string find_trace(const std::filesystem::path& directory) {
 
 Error holds_another(const std::filesystem::path& directory, const std::string& what) {
   return fail(Errc::kAlreadyExists,
-              "{} already holds a trace ({}); choose another directory with -o, or use --append",
+              "{} already holds a trace ({}); choose another directory with -o, or use --append, "
+              "also on all nodes of a job that you start on each of them",
               directory.string(), printable(what));
 }
 
@@ -198,29 +199,34 @@ Command trace_command() {
           "millrace trace -o DIR -- python train.py). Or set LD_PRELOAD to the path of "
           "libmillrace_trace.so, and MILLRACE_TRACE_DIR, for the tasks (srun "
           "--export=ALL,MILLRACE_TRACE_DIR=DIR,LD_PRELOAD=FILE), and run 'millrace pack' "
-          "afterwards.",
-      .options = {{.name = "output",
-                   .letter = 'o',
-                   .value = "DIR",
-                   .help = "directory for the trace (millrace-trace)",
-                   .kind = ValueKind::kDirectory},
-                  {.name = "include",
-                   .value = "GLOB",
-                   .help = "record only files that match",
-                   .repeatable = true},
-                  {.name = "exclude",
-                   .value = "GLOB",
-                   .help = "do not record files that match",
-                   .repeatable = true},
-                  {.name = "levels",
-                   .value = "LIST",
-                   .help = "what to record: posix,stdio,mpiio,hdf5,app (all)",
-                   .check = check_levels},
-                  {.name = "all",
-                   .help =
-                       "record static programs and raw system calls, too, with seccomp; slower"},
-                  {.name = "append", .help = "add to the trace that the directory already holds"},
-                  {.name = "no-pack", .help = "do not pack the recording"}},
+          "afterwards. If you start the job on each node yourself, for example torchrun over ssh, "
+          "use --append on all of them: a run without mpirun or srun cannot be told from the next "
+          "one.",
+      .options =
+          {{.name = "output",
+            .letter = 'o',
+            .value = "DIR",
+            .help = "directory for the trace (millrace-trace)",
+            .kind = ValueKind::kDirectory},
+           {.name = "include",
+            .value = "GLOB",
+            .help = "record only files that match",
+            .repeatable = true},
+           {.name = "exclude",
+            .value = "GLOB",
+            .help = "do not record files that match",
+            .repeatable = true},
+           {.name = "levels",
+            .value = "LIST",
+            .help = "what to record: posix,stdio,mpiio,hdf5,app (all)",
+            .check = check_levels},
+           {.name = "all",
+            .help = "record static programs and raw system calls, too, with seccomp; slower"},
+           {.name = "append",
+            .help =
+                "add to the trace that the directory already holds; on every node, if you start the "
+                "job on each of them without mpirun or srun"},
+           {.name = "no-pack", .help = "do not pack the recording"}},
       .runs_program = true,
       .examples = {{"millrace trace -- python train.py", "record a training run"},
                    {"millrace trace -o t --include '/data/*' -- ./train",

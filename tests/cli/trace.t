@@ -7,7 +7,7 @@ $ ls t | wc -l
 > 1
 # two runs are not mixed without --append
 $ millrace trace -o t -- true
-! millrace: .../t already holds a trace (...); choose another directory with -o, or use --append
+! millrace: .../t already holds a trace (...); choose another directory with -o, or use --append, also on all nodes of a job that you start on each of them
 ? 1
 $ millrace trace -o t --append -- true && ls t | wc -l
 > 2
@@ -15,20 +15,20 @@ $ millrace trace -o t --append -- true && ls t | wc -l
 $ for rank in 0 1; do PMIX_NAMESPACE=a OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=$rank millrace trace -o r -- true || break; done; ls r | wc -l
 > 2
 $ PMIX_NAMESPACE=b OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 millrace trace -o r -- true
-! millrace: .../r already holds a trace (of run a, and this is b); choose another directory with -o, or use --append
+! millrace: .../r already holds a trace (of run a, and this is b); choose another directory with -o, or use --append, also on all nodes of a job that you start on each of them
 ? 1
 $ SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 millrace trace -o s -- true
 $ SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 millrace trace -o s -- true
 $ SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 millrace trace -o s -- true
-! millrace: .../s already holds a trace (of run 7.0, and this is 7.1); choose another directory with -o, or use --append
+! millrace: .../s already holds a trace (of run 7.0, and this is 7.1); choose another directory with -o, or use --append, also on all nodes of a job that you start on each of them
 ? 1
 $ SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 millrace trace -o s --append -- true && millrace info s | head -1
 > 1 host, 3 sessions, 2 ranks, 3 processes, 3 threads
 $ SLURM_JOB_ID=8 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 millrace trace -o t -- true
-! millrace: .../t already holds a trace (...); choose another directory with -o, or use --append
+! millrace: .../t already holds a trace (...); choose another directory with -o, or use --append, also on all nodes of a job that you start on each of them
 ? 1
 $ millrace trace -o s -- true
-! millrace: .../s already holds a trace (...); choose another directory with -o, or use --append
+! millrace: .../s already holds a trace (...); choose another directory with -o, or use --append, also on all nodes of a job that you start on each of them
 ? 1
 # an unknown command fails as in a shell, and leaves nothing
 $ millrace trace -o u -- no-such-command

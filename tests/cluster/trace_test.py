@@ -228,6 +228,20 @@ class TorchrunTest(TraceTest):
         agents = {p["rank"] for p in info["processes"] if "torch.distributed.run" in p["command"]}
         self.assertEqual(agents, {-1})
 
+    def test_torchrun_started_on_each_host_by_hand_appends(self):
+        (self.hosts.shared / "worker.py").write_text(self.WORKER)
+        started = [subprocess.Popen(self.hosts.command(
+            name, MILLRACE, "trace", "--append", "-o", "by-hand", "--", sys.executable, "-m", "torch.distributed.run",
+            "--nnodes=3", "--nproc_per_node=2", "--rdzv_id=2", "--rdzv_backend=c10d", "--rdzv_endpoint=node1:29500", "-r", "1",
+            "-t", "1", "worker.py"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            for name in self.hosts.names]
+        for run in started:
+            printed = run.communicate(timeout=cluster.PATIENCE_S)[0]
+            self.assertEqual(run.returncode, 0, printed)
+        info = self.info("by-hand")
+        self.assertEqual(info["ranks"], list(range(RANKS)))
+        self.assertEqual(sorted(info["hosts"]), self.hosts.names)
+
 
 class ContainerTest(TraceTest):
     """A program with another root, as in a container: it sees the library and the trace only through bind mounts."""

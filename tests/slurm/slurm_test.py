@@ -41,6 +41,15 @@ torch.distributed.all_reduce(count)
 print(f"rank {torch.distributed.get_rank()} of {torch.distributed.get_world_size()}: {count.item()} samples", flush=True)
 """
 
+# docs/guide/cluster.md, "No shared file system for the trace".
+LOCAL_SCRIPT = """#!/bin/bash
+#SBATCH --nodes=3 --ntasks-per-node=2
+srun --mpi=pmix millrace trace -o /tmp/t -- python3 job.py "$PWD"
+srun --nodes="$SLURM_NNODES" --ntasks="$SLURM_NNODES" --ntasks-per-node=1 \\
+  sh -c 'cp -r /tmp/t "$SLURM_SUBMIT_DIR/t-$(hostname)"; echo "copied $(hostname)"'
+millrace report --one-job t-node1 t-node2 t-node3
+"""
+
 BOTH_SCRIPT = """#!/bin/bash
 #SBATCH --nodes=3 --ntasks-per-node=2
 first_node=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
@@ -120,6 +129,13 @@ class SlurmTest(unittest.TestCase):
             self.assertEqual(done.stdout.count(": 2 ranks talk over Open MPI"), 3, done.stdout)
         done = self.slurm.run("srun", "-N", "3", "--mpi=pmix", "millrace", "doctor", "--mpi")
         self.assertTrue(done.stdout.startswith("3 ranks talk over Open MPI"), done.stderr + done.stdout)
+
+    def test_trace_without_a_shared_directory(self):
+        (self.shared / "local.sbatch").write_text(LOCAL_SCRIPT)
+        done = self.slurm.sbatch(self.shared / "local.sbatch")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(sorted(re.findall("copied (.*)", done.stdout)), self.hosts.names)
+        self.assertIn("3 hosts, 6 ranks", done.stdout)
 
     def test_preload(self):
         trace = self.shared / "preloaded"
