@@ -66,13 +66,13 @@ class TcpLifeline : public Lifeline {
 
   void start_telling() override { telling_ = true; }
 
-  std::optional<RankName> lost() const override {
+  std::optional<LostName> lost() const override {
     if (!is_lost_) return std::nullopt;
     const std::lock_guard lock(mutex_);
     return lost_;
   }
 
-  std::optional<RankName> take_lost() override {
+  std::optional<LostName> take_lost() override {
     const auto lost_rank = lost();
     // Waits while on_loss runs: otherwise the loss would be reported twice.
     const std::lock_guard lock(tell_mutex_);
@@ -107,14 +107,14 @@ class TcpLifeline : public Lifeline {
   bool read_wakes();
   void read_peer(Peer& peer);
   void take_message(Peer& peer, const LifelineMessage& message);
-  void lose(const RankName& name);
+  void lose(const LostName& name);
   void say_bye();
   bool all_said_bye() const;
   void act_on_time();
   // The lowest rank that is left. REQUIRES: a rank is lost.
   Rank speaker() const { return lost_->rank == kFirstRank ? Rank{1} : kFirstRank; }
   bool speaks() const { return options_.rank == speaker(); }
-  void go_missing(const RankName& name);
+  void go_missing(const LostName& name);
   void hurry_to_tell();
   int poll_timeout_ms() const;
   void say(Peer& peer, LifelineKind kind, const RankName& about);
@@ -130,7 +130,7 @@ class TcpLifeline : public Lifeline {
   std::thread watch_;
 
   mutable std::mutex mutex_;
-  std::optional<RankName> lost_;
+  std::optional<LostName> lost_;
   std::atomic<bool> is_lost_ = false;  // the same, cheap to check in a loop
   std::atomic<bool> speaker_gone_ = false;
   std::mutex tell_mutex_;
@@ -225,7 +225,8 @@ void TcpLifeline::read_peer(Peer& peer) {
     const Status received = receive_some(peer.rank.socket, peer.inbox, kMessageBytes);
     if (!received.ok()) {
       peer.open = false;
-      if (!peer.said_bye) go_missing(peer.rank.name);
+      const bool is_silent = received.error().code() == Errc::kTimeout;
+      if (!peer.said_bye) go_missing({peer.rank.name, is_silent});
       return;
     }
     if (peer.inbox.size() < kMessageBytes) return;
@@ -234,7 +235,7 @@ void TcpLifeline::read_peer(Peer& peer) {
     // After an invalid message, nothing on this connection can be trusted.
     if (!message.ok()) {
       peer.open = false;
-      return go_missing(peer.rank.name);
+      return go_missing({peer.rank.name});
     }
     take_message(peer, *message);
   }
@@ -243,10 +244,11 @@ void TcpLifeline::read_peer(Peer& peer) {
 void TcpLifeline::take_message(Peer& peer, const LifelineMessage& message) {
   const auto kind = static_cast<LifelineKind>(message.kind);
   if (kind == LifelineKind::kBye) peer.said_bye = true;
-  if (kind == LifelineKind::kLost) lose(name_in(message));
+  if (kind == LifelineKind::kLost) lose({name_in(message)});
+  if (kind == LifelineKind::kSilent) lose({name_in(message), true});
 }
 
-void TcpLifeline::lose(const RankName& name) {
+void TcpLifeline::lose(const LostName& name) {
   if (is_lost_) return;
   {
     const std::lock_guard lock(mutex_);
@@ -259,12 +261,13 @@ void TcpLifeline::lose(const RankName& name) {
     hurry_to_tell();
   }
   if (!is_hub()) return;
-  for (Peer& peer : peers_) say(peer, LifelineKind::kLost, name);
+  const auto kind = name.is_silent ? LifelineKind::kSilent : LifelineKind::kLost;
+  for (Peer& peer : peers_) say(peer, kind, name);
 }
 
 // The other end of a connection is gone. After the first loss this matters only for the speaker: it
 // has reported the loss.
-void TcpLifeline::go_missing(const RankName& name) {
+void TcpLifeline::go_missing(const LostName& name) {
   if (is_lost_ && name.rank == speaker()) {
     speaker_gone_ = true;
     if (tell_at_ != kNever) tell_at_ = monotonic_now();
@@ -314,7 +317,13 @@ int TcpLifeline::poll_timeout_ms() const {
 
 }  // namespace
 
-Error loss_error(const RankName& lost) {
+Error loss_error(const LostName& lost) {
+  if (lost.is_silent) {
+    return fail(Errc::kCancelled,
+                "{} does not answer any more: its host has lost its power or its network; look at "
+                "the host, its cables and switches, and in the logs of the batch system",
+                lost.text());
+  }
   return fail(Errc::kCancelled,
               "{} ended unexpectedly: it was killed or it crashed; look for the reason in the logs "
               "of its host and of the batch system (most often it ran out of memory)",

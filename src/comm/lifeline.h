@@ -64,11 +64,11 @@ class Lifeline {
   virtual void start_telling() = 0;
 
   // The first rank that ended without leave(). The same on all ranks, unless two ended at once.
-  virtual std::optional<RankName> lost() const = 0;
+  virtual std::optional<LostName> lost() const = 0;
 
   // Like lost(), but the caller reports the loss, and on_loss will not be called any more. If
   // on_loss is running, waits for it; so on_loss must not call this.
-  virtual std::optional<RankName> take_lost() = 0;
+  virtual std::optional<LostName> take_lost() = 0;
 
   // After a loss, for a rank that is about to end and is not the speaker: waits until the speaker
   // has ended, at most speaking_time.
@@ -79,6 +79,6 @@ class Lifeline {
 };
 
 // The error that reports a lost rank.
-Error loss_error(const RankName& lost);
+Error loss_error(const LostName& lost);
 
 }  // namespace millrace::comm

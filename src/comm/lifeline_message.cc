@@ -73,7 +73,7 @@ Result<LifelineMessage> read_message(ByteView bytes, uint32_t world_size) {
   }
   RETURN_IF_ERROR(check_version(message.version));
   const bool known_kind = message.kind >= static_cast<uint32_t>(LifelineKind::kChallenge) &&
-                          message.kind <= static_cast<uint32_t>(LifelineKind::kBye);
+                          message.kind <= static_cast<uint32_t>(LifelineKind::kSilent);
   if (!known_kind || message.rank >= world_size || message.host[sizeof(message.host) - 1] != 0) {
     return fail(Errc::kCorrupt, "a lifeline message of kind {} and rank {} is invalid",
                 message.kind, message.rank);

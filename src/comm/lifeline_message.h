@@ -32,6 +32,12 @@ struct RankName {
 
 RankName own_name(Rank rank);
 
+// A rank that is lost to the others.
+struct LostName : RankName {
+  // Its host does not answer. Otherwise its connection was closed: the process has ended.
+  bool is_silent = false;
+};
+
 // The tag is left empty.
 wire::LifelineMessage make_message(wire::LifelineKind kind, const RankName& name,
                                    const Nonce& nonce = {});

@@ -226,6 +226,8 @@ Status receive_some(const OwnFile& socket, std::string& inbox, size_t size_bytes
       return fail(Errc::kIo, "receiving from a rank: it closed the connection");
     } else if (errno == EAGAIN) {
       return {};
+    } else if (errno == ETIMEDOUT || errno == EHOSTUNREACH || errno == ENETUNREACH) {
+      return fail(Errc::kTimeout, "receiving from a rank: its host does not answer");
     } else if (errno != EINTR) {
       return fail_os(errno, "receiving from a rank");
     }

@@ -49,7 +49,7 @@ Status finish_connect(const OwnFile& socket);
 Status send_all(const OwnFile& socket, ByteView bytes, Deadline deadline);
 
 // Appends what has arrived, until `inbox` has `size_bytes`. Fails with kIo if the other end has
-// closed the connection.
+// closed the connection, and with kTimeout if its host does not answer any more.
 Status receive_some(const OwnFile& socket, std::string& inbox, size_t size_bytes);
 
 }  // namespace millrace::comm

@@ -17,6 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+using testing::Not;
 
 using Lifelines = std::vector<std::unique_ptr<Lifeline>>;
 
@@ -51,7 +52,7 @@ void wait_until(Condition condition) {
   while (!condition()) std::this_thread::sleep_for(1ms);
 }
 
-RankName wait_for_loss(const Lifeline& lifeline) {
+LostName wait_for_loss(const Lifeline& lifeline) {
   wait_until([&] { return lifeline.lost().has_value(); });
   return *lifeline.lost();
 }
@@ -60,10 +61,18 @@ TEST(Lifeline, AllOthersLearnOfARankThatEnds) {
   auto lifelines = connected(4);
   lifelines[2].reset();
   for (const size_t other : {0, 1, 3}) {
-    const RankName lost = wait_for_loss(*lifelines[other]);
+    const LostName lost = wait_for_loss(*lifelines[other]);
     EXPECT_EQ(lost.rank, Rank{2}) << other;
     EXPECT_THAT(loss_error(lost).message(), HasSubstr("rank 2 (process "));
   }
+}
+
+TEST(Lifeline, ASilentHostIsNotTakenForAProcessThatEnded) {
+  const RankName name = {.rank = Rank{2}, .pid = 7, .host = "node3"};
+  EXPECT_THAT(loss_error({name, true}).message(),
+              HasSubstr("rank 2 (process 7 on node3) does not answer any more"));
+  EXPECT_THAT(loss_error({name, true}).message(), Not(HasSubstr("memory")));
+  EXPECT_THAT(loss_error({name}).message(), HasSubstr("ended unexpectedly"));
 }
 
 TEST(Lifeline, TheLossOfRankZeroIsNoticed) {

@@ -15,7 +15,7 @@ namespace millrace::wire {
 
 inline constexpr uint64_t kLifelineMagic = 0x4546494c454d5200;    // "\0RMELIFE" as bytes
 inline constexpr uint64_t kInvitationMagic = 0x49564e49454d5200;  // "\0RMEINVI" as bytes
-inline constexpr uint32_t kLifelineVersion = 2;
+inline constexpr uint32_t kLifelineVersion = 3;
 
 enum class LifelineKind : uint32_t {
   kChallenge = 1,  // rank 0's first message: a nonce, nothing secret
@@ -23,6 +23,7 @@ enum class LifelineKind : uint32_t {
   kWelcome = 3,    // rank 0 has checked the reply, and proves that it knows the key too
   kLost = 4,       // from rank 0: rank `rank` has died without a kBye
   kBye = 5,        // the sender no longer needs the others
+  kSilent = 6,     // from rank 0: nothing comes from the host of rank `rank` any more
 };
 
 struct LifelineMessage {
@@ -30,7 +31,7 @@ struct LifelineMessage {
   uint32_t version;   // kLifelineVersion
   uint32_t kind;      // LifelineKind
   uint8_t nonce[16];  // random in kChallenge and kJoin; zero in the others
-  uint32_t rank;      // the sender; in kLost, the lost rank; in kChallenge, zero
+  uint32_t rank;      // the sender; in kLost and kSilent, the lost rank; in kChallenge, zero
   uint32_t pid;       // of that rank, on its host; in kChallenge, zero
   char host[72];      // its host's name, zero-terminated; in kChallenge, empty
   uint8_t tag[16];    // SipHash-2-4 of a LifelineSigned with the job's key
