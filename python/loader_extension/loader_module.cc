@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/units.h"
+#include "loader/batch_budget.h"
 #include "loader/order/order.h"
 #include "loader_extension/bindings.h"
 
@@ -171,6 +172,7 @@ PYBIND11_MODULE(_loader, module) {
   bind_batch(module);
   bind_loader(module);
   bind_exchange(module);
+  module.def("batch_budget", [] { return loader::batch_budget_bytes(); });
   module.def("parse_size", [](const std::string& text) { return take(parse_bytes(text)); });
 }
 

@@ -10,28 +10,28 @@
 #include <string>
 #include <thread>
 
-#include "base/file.h"
+#include "base/cgroup.h"
 
 namespace millrace {
 namespace {
 
 // The CPU time, in CPUs, that cgroup v2 (cpu.max) or v1 (cpu.cfs_*) allows; nullopt if unlimited.
 std::optional<double> cgroup_cpu_quota() {
-  if (const auto v2 = read_file("/sys/fs/cgroup/cpu.max", 256); v2.ok()) {
+  const auto quotas = cgroup_values({"cpu", "cpu.cfs_quota_us", "cpu.max"});
+  const auto periods = cgroup_values({"cpu", "cpu.cfs_period_us", "cpu.max"});
+  std::optional<double> lowest;
+  for (size_t i = 0; i < quotas.size() && quotas.size() == periods.size(); ++i) {
     double quota = 0;
     double period = 0;
-    if (std::sscanf(v2->c_str(), "%lf %lf", &quota, &period) == 2 && period > 0) {
-      return quota / period;
+    if (quotas[i].is_v2) {  // "max 100000" if unlimited
+      if (std::sscanf(quotas[i].text.c_str(), "%lf %lf", &quota, &period) != 2) continue;
+    } else {  // -1 if unlimited
+      quota = std::atof(quotas[i].text.c_str());
+      period = std::atof(periods[i].text.c_str());
     }
-    return std::nullopt;
+    if (quota > 0 && period > 0) lowest = std::min(lowest.value_or(quota / period), quota / period);
   }
-  const auto quota = read_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", 64);
-  const auto period = read_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us", 64);
-  if (!quota.ok() || !period.ok()) return std::nullopt;
-  const double quota_us = std::atof(quota->c_str());
-  const double period_us = std::atof(period->c_str());
-  if (quota_us <= 0 || period_us <= 0) return std::nullopt;
-  return quota_us / period_us;
+  return lowest;
 }
 
 }  // namespace

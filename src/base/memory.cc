@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
+#include "base/cgroup.h"
 #include "base/file.h"
 
 namespace millrace {
@@ -40,14 +42,13 @@ std::optional<uint64_t> memory_available_bytes() { return meminfo_bytes("MemAvai
 
 std::optional<uint64_t> memory_limit_bytes() {
   // v2 writes "max", without digits, for no limit; v1 writes a number near 2^63.
-  for (const char* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const auto content = read_file(path, 64);
-    if (!content.ok()) continue;
-    const auto limit = number_in(*content);
-    if (limit && *limit < uint64_t{1} << 60) return limit;
+  std::optional<uint64_t> lowest;
+  for (const CgroupValue& value :
+       cgroup_values({.controller = "memory", .v1 = "memory.limit_in_bytes", .v2 = "memory.max"})) {
+    const auto limit = number_in(value.text);
+    if (limit && *limit < uint64_t{1} << 60) lowest = std::min(lowest.value_or(*limit), *limit);
   }
-  return std::nullopt;
+  return lowest;
 }
 
 }  // namespace millrace

@@ -25,6 +25,7 @@
 #include "data/batch.h"
 #include "data/decoder.h"
 #include "data/source.h"
+#include "loader/batch_budget.h"
 #include "loader/exchange/held_shard.h"
 #include "loader/order/order.h"
 #include "loader/order/share.h"
@@ -97,9 +98,9 @@ struct LoaderOptions {
   // Epochs of the whole run, counted from epoch 0 even if a state resumes in a later one. After the
   // last epoch nothing is prefetched or kept, but another epoch may still be started. 0: unknown.
   uint64_t epoch_count = 0;
-  uint32_t thread_count = 0;                  // 0: tuned from the time the consumer waits
-  uint32_t prefetch_batches = 0;              // 0: tuned likewise
-  uint64_t memory_bytes = uint64_t{1} << 30;  // limit for all batches in progress
+  uint32_t thread_count = 0;                     // 0: tuned from the time the consumer waits
+  uint32_t prefetch_batches = 0;                 // 0: tuned likewise
+  uint64_t memory_bytes = batch_budget_bytes();  // limit for all batches in progress
   // Reads in flight per thread, if that is faster than one at a time. The engine of the source says
   // how it can be read; for `auto` the loader measures. 1: one at a time.
   uint32_t io_depth = 32;

@@ -20,18 +20,19 @@ class Prefetch:
     """How far ahead the loader reads.
 
     batches: the number of batches to prefetch. By default tuned to the time that training waits.
-    memory: the most memory for batches ("1GiB", or bytes), if `batches` is tuned.
+    memory: the most memory for batches ("1GiB", or bytes), if `batches` is tuned. By default 1 GiB; in a container or
+        batch job that allows little memory, a quarter of it, shared by the ranks on this host.
     io_depth: the most reads that a thread has in flight, if that is faster than one at a time
         (`engine=` of the dataset; `stats()["reads"]` says which is used). 1: one at a time.
     """
 
     batches: Optional[int] = None
-    memory: Size = "1GiB"
+    memory: Optional[Size] = None
     io_depth: int = 32
 
     def __post_init__(self) -> None:
         natural("Prefetch.batches", self.batches or 0, 2**32 - 1)
-        size_of("Prefetch.memory", self.memory)
+        budget_of(self)
         positive("Prefetch.io_depth", self.io_depth)
 
 
@@ -180,6 +181,11 @@ def size_of(name: str, size: Size) -> int:
         return native.parse_size(size)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
+
+
+def budget_of(prefetch: Prefetch) -> int:
+    """The most memory for batches, in bytes."""
+    return native.batch_budget() if prefetch.memory is None else size_of("Prefetch.memory", prefetch.memory)
 
 
 def tiers_of(cache: Optional[Cache]) -> dict:

@@ -21,8 +21,8 @@ from typing import Any, Optional
 from millrace import _trace, trace
 from millrace.loader import _outputs, _shapes
 from millrace.loader._native import native
-from millrace.loader._options import (Cache, Prefetch, check_types, connect_ranks, deadline,
-                                      natural, positive, refuse_kept_samples, shards, size_of, tiers_of)
+from millrace.loader._options import (Cache, Prefetch, budget_of, check_types, connect_ranks, deadline,
+                                      natural, positive, refuse_kept_samples, shards, tiers_of)
 from millrace.loader._job import Job
 from millrace.loader._map import open_mapped
 from millrace.loader._orders import AnyShuffle, chosen_order
@@ -143,7 +143,7 @@ class DataLoader:
         self._data = read_by_native(dataset)
         self._has_map = self._data is not None and self._data._map is not None
         workers = WorkerOptions(kind=worker, count=num_workers, prefetch=common["prefetch_batches"],
-                                memory_bytes=size_of("Prefetch.memory", prefetch.memory),
+                                memory_bytes=budget_of(prefetch),
                                 context=multiprocessing_context, init=worker_init_fn,
                                 restarts=restart_workers, is_persistent=persistent_workers)
         if self._data is not None:
