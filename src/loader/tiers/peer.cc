@@ -53,19 +53,39 @@ bool is_the_sample(const std::string& message, SampleId sample) {
 
 ByteView PeerSample::bytes() const { return bytes_of(message).subspan(sizeof(TierAnswer)); }
 
-Peer::Peer(comm::Messages& messages, comm::MessageTag tag, Lookup lookup)
-    : messages_(messages), tag_(tag) {
+Peer::Peer(comm::Messages& messages, comm::MessageTag tag, Lookup lookup,
+           std::chrono::nanoseconds patience)
+    : messages_(messages), tag_(tag), patience_(patience), late_(messages.size()) {
   messages.serve(tag, [lookup = std::move(lookup)](comm::Rank, const std::string& question) {
     return answer_to(question, lookup);
   });
 }
 
+// Late answers are dropped: the samples were read elsewhere.
+bool Peer::is_silent(uint32_t rank) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(late_[rank], [&](comm::Ticket ticket) {
+    if (!messages_.is_done(ticket)) return false;
+    static_cast<void>(messages_.take(ticket).ok());
+    return true;
+  });
+  return !late_[rank].empty();
+}
+
 Result<std::optional<PeerSample>> Peer::ask(uint32_t rank, SampleId sample) {
+  if (is_silent(rank)) return std::optional<PeerSample>();
   const TierQuestion question{kTierMessageVersion, 0, index_of(sample)};
   std::string text(sizeof(question), '\0');
   std::memcpy(text.data(), &question, sizeof(question));
   const auto whom = static_cast<comm::Rank>(rank);
-  auto message = messages_.take(messages_.ask(whom, tag_, std::move(text)));
+  const comm::Ticket ticket = messages_.ask(whom, tag_, std::move(text));
+  const Status answered = messages_.wait(ticket, patience_);
+  if (!answered.ok() && answered.error().code() == Errc::kTimeout) {
+    const std::lock_guard lock(mutex_);
+    late_[rank].push_back(ticket);
+    return std::optional<PeerSample>();
+  }
+  auto message = answered.ok() ? messages_.take(ticket) : answered.error();
   if (!message.ok() && !messages_.has_ended(whom)) return message.error();
   if (!message.ok() || !is_the_sample(*message, sample)) return std::optional<PeerSample>();
   return std::optional<PeerSample>(PeerSample{*std::move(message)});

@@ -3,12 +3,18 @@
 // An answer that is not the complete sample with a correct checksum counts as "not here". So does a
 // rank that has ended normally, because one rank may finish its last epoch before another. If a
 // rank has died, Messages returns an error that names it.
+//
+// A rank that does not answer within the patience (it is stopped, swaps, or its disk hangs) is
+// silent: it is not asked again until its late answer has come.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/base.h"
 #include "base/result.h"
@@ -30,14 +36,20 @@ class Peer {
   using Lookup = std::function<bool(data::SampleId sample, std::string& message)>;
 
   // REQUIRES: `messages` outlives this.
-  Peer(comm::Messages& messages, comm::MessageTag tag, Lookup lookup);
+  Peer(comm::Messages& messages, comm::MessageTag tag, Lookup lookup,
+       std::chrono::nanoseconds patience = std::chrono::seconds(2));
 
-  // Nullopt if the rank does not hold the sample.
+  // Nullopt if the rank does not hold the sample, or is silent.
   Result<std::optional<PeerSample>> ask(uint32_t rank, data::SampleId sample);
 
  private:
+  bool is_silent(uint32_t rank);
+
   comm::Messages& messages_;
   comm::MessageTag tag_;
+  const std::chrono::nanoseconds patience_;
+  std::mutex mutex_;
+  std::vector<std::vector<comm::Ticket>> late_;  // by rank: answers that have not come in time
 };
 
 }  // namespace millrace::loader::tiers
