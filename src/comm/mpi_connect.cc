@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/single_copy.h"
 #include "comm/mpi.h"
 #include "comm/mpi_calls.h"
 #include "comm/mpi_comm.h"
@@ -193,6 +194,9 @@ Result<bool> initialize_mpi(const Launch& launch) {
   }
   MPI_Initialized(&is_so);
   if (is_so != 0) return false;
+  // Before MPI_Init, which reads it. A program that initializes MPI itself must set it itself;
+  // `millrace doctor` says so.
+  if (!single_copy_is_allowed()) setenv(kSingleCopyVariable, kSingleCopyOff, 0);
   int provided = 0;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
     return fail(Errc::kUnsupported, "MPI cannot be initialized (the launcher says {})", launch.by);

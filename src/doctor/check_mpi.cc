@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/own_library.h"
+#include "base/single_copy.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "doctor/checks.h"
@@ -92,6 +94,18 @@ Finding talk_failed(Finding finding, const std::string& command, const Subproces
   return finding;
 }
 
+// Millrace sets the variable for its own ranks. Programs that call MPI themselves need it, too.
+Finding check_single_copy(Finding finding) {
+  if (single_copy_is_allowed() || std::getenv(kSingleCopyVariable) != nullptr) return finding;
+  finding.state = State::kLimited;
+  finding.fact += "; process_vm_readv is not permitted in this container";
+  finding.without =
+      "Open MPI prints a line for every large message between ranks of a host, and copies it twice";
+  finding.fix = fmt::format("export {}={}, or start the container with --cap-add=SYS_PTRACE",
+                            kSingleCopyVariable, kSingleCopyOff);
+  return finding;
+}
+
 Finding try_two_ranks(Finding finding, const std::string& launcher) {
   std::vector<std::string> two_ranks = {launcher, "-n", "2"};
   const bool is_open_mpi = finding.fact.find("Open MPI") != std::string::npos ||
@@ -108,7 +122,7 @@ Finding try_two_ranks(Finding finding, const std::string& launcher) {
   if (ours.ok() && ours->exit_code == 0) {
     const std::string talk = line_with(kTalk, ours->output);
     finding.fact += ": " + (talk.empty() ? "2 ranks were started" : talk);
-    return finding;
+    return is_open_mpi ? check_single_copy(std::move(finding)) : finding;
   }
   const auto plain = start({"true"});
   if (!plain.ok()) {

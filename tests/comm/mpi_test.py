@@ -33,6 +33,17 @@ mv "$EXIT_CODES/.{RANK}" "$EXIT_CODES/{RANK}"
 for i in $(seq 5000); do [ $(ls "$EXIT_CODES" | wc -l) = {SIZE} ] && exit 0; sleep 0.1; done
 """
 BLIND = '"$@"' + KEEP_EXIT_CODE
+# Runs a command without process_vm_readv and process_vm_writev, as in a container: they fail with EPERM.
+WITHOUT_SINGLE_COPY = """
+import ctypes, os, platform, struct, sys
+first = {"x86_64": 310, "aarch64": 270}[platform.machine()]
+code = [(0x20, 0, 0, 0), (0x15, 1, 0, first), (0x15, 0, 1, first + 1), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
+filter = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+program = struct.pack("HxxxxxxP", len(code), ctypes.addressof(filter))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 # Longer than a busy machine takes, and much shorter than ranks run that are not ended.
 PATIENCE_S = 600
 
@@ -108,6 +119,12 @@ class ContractTest(unittest.TestCase):
         done = mpirun(RANKS, "check", *names, options=("--mca", "btl_vader_single_copy_mechanism", "none"))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.count(" holds on rank "), RANK_COUNT * len(names))
+
+    def test_a_container_that_forbids_to_copy_between_processes_costs_no_lines(self):
+        done = mpirun(sys.executable, "-c", WITHOUT_SINGLE_COPY, RANKS, "check", "MessagesOfAnyLengthArrive")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count(" holds on rank "), RANK_COUNT)
+        self.assertEqual(done.stderr, "")
 
     @unittest.skipIf(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") < 8 << 30, "needs 8 GiB of memory")
     def test_a_message_over_two_gigabytes_arrives(self):
