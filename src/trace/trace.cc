@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "trace/read/alignment.h"
+#include "trace/read/clock_doubt.h"
 #include "trace/read/divided_tasks.h"
 #include "trace/read/members.h"
 
@@ -216,6 +217,9 @@ void Trace::State::align() {
     process.start_ns = common(process.session, process.start_ns);
     process.end_ns = common(process.session, process.end_ns);
     processes.push_back(process);
+  }
+  for (std::string& doubt : doubtful_clocks(sessions, processes)) {
+    problems.push_back(std::move(doubt));
   }
   for (size_t i = 0; i < blocks.size(); ++i) {
     blocks[i].begin_ns = common(places[i].session, blocks[i].begin_ns);

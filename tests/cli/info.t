@@ -48,14 +48,14 @@ $ millrace info "$SOURCE/tests/golden/trace.mrt" | head -2
 $ mkdir u; cp "$SOURCE/tests/golden/trace.mrt" u/; millrace info t u | head -2
 > 1 host, 2 sessions, 2 ranks, 3 processes, 4 threads
 > 113 events of ... files, from 2023-11-14 22:13:20 UTC, for ...
-$ millrace info t nowhere | grep -A2 '^not readable'
-> not readable
+$ millrace info t nowhere | grep -A2 '^problems'
+> problems
 >   nowhere: no such file or directory...
 > ...
 
 # damage is reported, and the rest is read
-$ head -c 1000 "$SOURCE/tests/golden/trace.mrt" > cut.mrt; millrace info cut.mrt | grep -A9 '^not readable'
-> not readable
+$ head -c 1000 "$SOURCE/tests/golden/trace.mrt" > cut.mrt; millrace info cut.mrt | grep -A9 '^problems'
+> problems
 >   cut.mrt: has no index at its end: its writer was stopped, or is still
 >     running. The intact blocks were read one by one
 >   cut.mrt: the file ends at byte 1000, in the middle of the block at byte ...

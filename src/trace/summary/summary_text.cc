@@ -202,7 +202,7 @@ std::string not_itemised_text(const Trace& trace, const Summary& summary,
 
 std::string problems_text(const Summary& summary, const Terminal& terminal) {
   if (summary.problems.empty()) return "";
-  std::string out = heading("not readable", terminal);
+  std::string out = heading("problems", terminal);
   for (size_t i = 0; i < std::min(summary.problems.size(), kProblemLines); ++i) {
     add_entry(out, summary.problems[i], terminal);
   }
