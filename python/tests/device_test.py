@@ -542,6 +542,11 @@ class WindowTest(TracedTest):
                 self.assertEqual(sorted(places(recording.named("collate"))), wanted)
                 opens = [event for event in recording.events if "log.txt" in str(event)]
                 self.assertTrue(opens)
+                # Workers fetch ahead of the window; the process that trains does nothing before it.
+                trainer = recording.named("optimizer")[0].process
+                begin = min(region.begin for region in recording.named("batch_wait"))
+                early = [event for event in recording.events if event.pid == trainer and event.begin < begin]
+                self.assertEqual(early, [])
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
     def test_the_launcher_passes_the_window_on(self):
@@ -549,7 +554,12 @@ class WindowTest(TracedTest):
                         self.write("train.py", self.LOOP), 0)
         text = subprocess.run([BUILD / "bin" / "millrace", "report", self.trace, "--json"], check=True, text=True,
                               capture_output=True).stdout
-        self.assertEqual(json.loads(text)["job"]["steps"], 3)
+        report = json.loads(text)
+        self.assertEqual(report["job"]["steps"], 3)
+        self.assertEqual(report["job"]["framework"], "pytorch")
+        # The window is the job: it begins with the first wait.
+        self.assertEqual([stall for stall in report["stalls"] if stall["phase"] == "before training"], [])
+        self.assertEqual(min(step["begin_ns"] for step in report["steps"]["slowest"]), 0)
 
     @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
     def test_a_window_that_is_never_reached_is_reported(self):

@@ -1,7 +1,8 @@
 """Window: records only some steps (`python -m millrace.trace --steps 100:200`).
 
-Every Python process of the job begins paused: nothing is recorded, neither calls nor regions. The training
-process counts the batches that its loaders have returned, over all epochs and without evaluations, and
+Every process of the job begins paused, before its first call: the recorder looks for VARIABLE itself. Nothing is
+recorded then, neither calls nor regions, so that the start of the program does not count as a part of the
+window. The training process counts the batches that its loaders have returned, over all epochs and without evaluations, and
 records while the number of the batch is in the window. A worker fetches ahead of training: it records while
 the batch that it makes is in the window.
 """
@@ -35,6 +36,7 @@ class Window:
         self.is_on = False
         self.was_on = False
         self.is_counted = False  # the batch that is being waited for
+        self.is_marked = False
         self.owner = os.getpid()
         self._shared = None
         _trace._pause(True)
@@ -60,6 +62,11 @@ class Window:
 
     def end_wait(self):
         self.done += self.is_counted
+        if self.is_on and not self.is_marked:
+            self.is_marked = True
+            # Its imports were not recorded, so a path says that the program uses PyTorch.
+            path = getattr(sys.modules.get("torch"), "__file__", None) or ""
+            _trace.mark("window", first=self.first, torch=path)
 
     def contains(self, step):
         return step >= self.first and (self.end is None or step < self.end)

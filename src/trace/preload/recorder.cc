@@ -201,6 +201,7 @@ void warn(const char* what, int error) {
 bool initialise() {
   read_settings(environ, recorder.settings);
   if (!recorder.settings.wanted) return false;
+  recorder.paused = recorder.settings.paused;
   int error = 0;
   process.session = attach_session(recorder.settings, &error);
   if (process.session == nullptr) {

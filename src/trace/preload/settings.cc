@@ -88,6 +88,7 @@ void read_settings(char* const* environment, Settings& settings) {
   copy_text(settings.include, variable(environment, "MILLRACE_TRACE_INCLUDE"));
   copy_text(settings.exclude, variable(environment, "MILLRACE_TRACE_EXCLUDE"));
   settings.levels = parse_levels(variable(environment, "MILLRACE_TRACE_LEVELS"));
+  settings.paused = variable(environment, "MILLRACE_STEPS") != nullptr;
   settings.wanted = settings.directory[0] != '\0' || settings.session[0] != '\0';
 }
 

@@ -7,6 +7,9 @@
 //   MILLRACE_TRACE_EXCLUDE  the same
 //   MILLRACE_TRACE_MPI_CLOCK  0, 1 or not set: whether MPI ranks compare clocks (mpi_clock.cc)
 //   MILLRACE_TRACE=0        switches recording off, also for children
+//   MILLRACE_STEPS          a window of steps that the program opens itself (_window.py): every
+//                           process begins paused. Not MILLRACE_TRACE_...: `millrace trace` removes
+//                           those of an outer trace
 #pragma once
 
 #include <cstdint>
@@ -18,6 +21,7 @@ namespace millrace::trace {
 
 struct Settings {
   bool wanted = false;
+  bool paused = false;        // begins paused
   uint32_t levels = 0;        // bit n: wire::Level n
   char directory[4096] = {};  // MILLRACE_TRACE_DIR, absolute; empty if only a session is given
   char session[4096] = {};    // absolute; empty if there is none yet
