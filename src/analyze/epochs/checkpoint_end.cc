@@ -80,10 +80,16 @@ bool creates_file(const EventColumns& columns, size_t i) {
 
 }  // namespace
 
+bool follows_checkpoint(uint64_t time_ns, const Interval& checkpoint) {
+  constexpr uint64_t kPauseNs = 100'000'000;
+  const uint64_t length_ns = checkpoint.end_ns - checkpoint.begin_ns;
+  return time_ns <= checkpoint.end_ns + std::max(kPauseNs, length_ns);
+}
+
 uint64_t end_of_checkpoint(const EventColumns& columns, size_t first, const RoleOf& role_of) {
   const uint64_t first_end_ns = end_of(columns, first);
   CheckpointFiles files(columns, first);
-  std::vector<uint64_t> ends_ns;
+  std::vector<Interval> calls;
   uint64_t until_ns = ~uint64_t{0};
   for (size_t i = first + 1; i < columns.size_events(); ++i) {
     if (columns.thread[i] != columns.thread[first]) continue;
@@ -94,13 +100,15 @@ uint64_t end_of_checkpoint(const EventColumns& columns, size_t first, const Role
     }
     if (traits_of(columns.call[i]).io && columns.begin_ns[i] >= first_end_ns &&
         files.is_completed_by(i)) {
-      ends_ns.push_back(end_of(columns, i));
+      calls.push_back({columns.begin_ns[i], end_of(columns, i)});
     }
   }
-  // A call that lies in the next region was met before that region.
+  // A call that lies in the next region was met before that region. After the last checkpoint there
+  // is none, and files that are still open are closed when the process ends.
   uint64_t last_ns = first_end_ns;
-  for (const uint64_t end_ns : ends_ns) {
-    if (end_ns <= until_ns) last_ns = std::max(last_ns, end_ns);
+  for (const Interval& call : calls) {
+    if (!follows_checkpoint(call.begin_ns, {columns.begin_ns[first], last_ns})) break;
+    if (call.end_ns <= until_ns) last_ns = std::max(last_ns, call.end_ns);
   }
   return last_ns;
 }

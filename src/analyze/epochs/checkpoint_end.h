@@ -10,11 +10,16 @@
 #include <vector>
 
 #include "analyze/vocabulary.h"
+#include "base/interval_set.h"
 #include "trace/read/columns.h"
 
 namespace millrace::analyze {
 
 using RoleOf = std::function<Role(size_t event)>;  // the role of the region that an event is
+
+// Whether what begins at this time may still belong to the checkpoint: saving pauses for a tenth of
+// a second, or for as long as it took so far, but not for longer.
+bool follows_checkpoint(uint64_t time_ns, const Interval& checkpoint);
 
 // `first` is the region of a checkpoint, or the call that opens its file. Only calls of the same
 // thread in the same block are found, up to its next region with an activity. Returns the end of

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "analyze/epochs/checkpoint_end.h"
 #include "analyze/scan.h"
 #include "analyze/time/time_runs.h"
 
@@ -28,12 +29,19 @@ struct Cluster {
   }
 };
 
-// A region belongs to the cluster that it overlaps or that has the same epoch and step. If regions
-// carry only an epoch, the first one of each rank belong together.
+// A region belongs to the cluster that it overlaps or that has the same epoch and step, unless its
+// rank saved long before. If regions carry only an epoch, the first one of each rank belong
+// together.
 bool belongs(const CheckpointRegion& region, const Cluster& cluster) {
   if (!cluster.agrees(region.span)) return false;
   if (cluster.overlaps(region.span)) return true;
-  if (region.span.step >= 0) return cluster.step == region.span.step;
+  if (region.span.step >= 0) {
+    // A rank may save in several regions one after the other. After the last step, its number
+    // stays.
+    const bool is_other_rank = !cluster.groups.contains(static_cast<uint32_t>(region.group));
+    return cluster.step == region.span.step &&
+           (is_other_rank || follows_checkpoint(region.span.begin_ns, cluster.time));
+  }
   if (region.span.epoch < 0 || cluster.epoch != region.span.epoch) return false;
   return !cluster.groups.contains(static_cast<uint32_t>(region.group));
 }

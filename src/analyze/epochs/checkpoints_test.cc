@@ -157,6 +157,31 @@ TEST_F(CheckpointsTest, CallsThatCompleteTheFileBelongToTheCheckpoint) {
   EXPECT_EQ(found[0].bytes, 4096u);
 }
 
+// The program goes on without regions, and its files are closed when it ends.
+TEST_F(CheckpointsTest, TheLastOneDoesNotLastUntilTheProcessEnds) {
+  const Program program = job_->program({});
+  program.region("compute", {.at = 0ms, .takes = 10ms});
+  program.region("checkpoint", {.at = 10ms, .takes = 14ms});
+  program.write("/out/model.pt", {.at = 11ms, .takes = 5ms, .size = 4000});
+  program.call(wire::Call::kFsync, "/out/model.pt", {.at = 25ms, .takes = 3ms});
+  program.close("/out/model.pt", {.at = 2680ms, .takes = 1ms});
+  program.call(wire::Call::kFsync, "/out/log", {.at = 2682ms, .takes = 1ms});
+  const std::vector<Checkpoint> found = checkpoints();
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].end_ns - found[0].begin_ns, 18 * kMs);
+}
+
+TEST_F(CheckpointsTest, ALateOneOfTheSameStepIsAnother) {
+  const Program program = job_->program({.rank = 0});
+  program.region("checkpoint", {.at = 0ms, .takes = 5ms, .epoch = 0, .step = 10});
+  program.region("checkpoint", {.at = 8ms, .takes = 5ms, .epoch = 0, .step = 10});
+  program.region("checkpoint", {.at = 2600ms, .takes = 5ms, .epoch = 0, .step = 10});
+  const std::vector<Checkpoint> found = checkpoints();
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].end_ns, 13 * kMs);
+  EXPECT_EQ(found[1].end_ns - found[1].begin_ns, 5 * kMs);
+}
+
 TEST_F(CheckpointsTest, AStateSavedToABufferIsWrittenAfterTheRegion) {
   const Program program = job_->program({});
   program.region("checkpoint", {.at = 0ms, .takes = 1ms});
