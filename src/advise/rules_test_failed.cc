@@ -44,6 +44,25 @@ TEST(JobFailed, OneRankIsEnough) {
             "1 of 2 ranks ended with a nonzero exit code, the first with 3");
 }
 
+// Ray ends its workers with exit code 1 when the program is done.
+TEST(JobFailed, IsNotReportedIfTheProgramThatStartedTheRanksEndedWell) {
+  const auto findings_under = [](const std::string& command, int32_t exit_code, bool is_child) {
+    const TemporaryDirectory directory = *TemporaryDirectory::create();
+    analyze::TraceBuilder job(directory.path() / "t.mrt");
+    const analyze::Program driver = job.program({.command = command, .exit_code = exit_code});
+    driver.read("/data/a", {.at = 0ms, .offset = 0, .size = 100});
+    const analyze::Program rank =
+        job.program({.rank = 0, .parent_pid = is_child ? driver.pid() : 1, .exit_code = 1});
+    rank.read("/data/a", {.at = 1ms, .offset = 0, .size = 100});
+    return advise(analyze::profile_of(job.finish()), {});
+  };
+  for (const bool is_child : {true, false}) {
+    EXPECT_THAT(findings_under("python train.py", 0, is_child), testing::IsEmpty());
+    EXPECT_THAT(findings_under("python train.py", 1, is_child), testing::SizeIs(1));
+    EXPECT_THAT(findings_under("bash run.sh", 0, is_child), testing::SizeIs(1));
+  }
+}
+
 TEST(JobFailed, IsNotReportedForASuccessfulJob) {
   EXPECT_THAT(findings_of(0, 0), testing::IsEmpty());
 }

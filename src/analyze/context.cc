@@ -93,8 +93,15 @@ struct GroupKey {
   auto operator<=>(const GroupKey&) const = default;
 };
 
-std::vector<GroupKey> group_keys(const trace::Trace& trace) {
+std::vector<uint32_t> find_parents(const trace::Trace& trace) {
   const Parents parents(trace);
+  std::vector<uint32_t> parent_of;
+  for (uint32_t i = 0; i < trace.processes().size(); ++i) parent_of.push_back(parents.parent(i));
+  return parent_of;
+}
+
+std::vector<GroupKey> group_keys(const trace::Trace& trace,
+                                 const std::vector<uint32_t>& parent_of) {
   const size_t count = trace.processes().size();
   std::vector<GroupKey> keys(count);
   for (uint32_t i = 0; i < count; ++i) {
@@ -102,7 +109,7 @@ std::vector<GroupKey> group_keys(const trace::Trace& trace) {
     // Bounded by the number of processes: the process table of a foreign trace may have a cycle.
     for (size_t steps = 0; steps < count; ++steps) {
       if (trace.processes()[at].rank >= 0) break;
-      const uint32_t parent = parents.parent(at);
+      const uint32_t parent = parent_of[at];
       if (parent == at) break;
       at = parent;
     }
@@ -122,7 +129,8 @@ std::string name_of(const trace::Trace& trace, const GroupKey& key, bool alone) 
 
 void make_groups(Context& context, const std::vector<uint32_t>& host_of_session) {
   const trace::Trace& trace = context.trace;
-  std::vector<GroupKey> keys = group_keys(trace);
+  context.parent_of = find_parents(trace);
+  std::vector<GroupKey> keys = group_keys(trace, context.parent_of);
   const bool has_ranks =
       std::any_of(keys.begin(), keys.end(), [](const GroupKey& key) { return key.rank >= 0; });
   if (has_ranks) {

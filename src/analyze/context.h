@@ -84,6 +84,7 @@ struct Context {
   std::vector<std::string> hosts;
   std::vector<Group> groups;
   std::vector<GroupIndex> group_of;   // indexed by process
+  std::vector<uint32_t> parent_of;    // indexed by process: the one that started it, or itself
   std::vector<bool> system_file;      // indexed by name: is_system_path()
   std::vector<bool> thread_computes;  // indexed by thread: has compute regions
   bool has_wait_regions = false;      // some region has the role kWait

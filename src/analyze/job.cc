@@ -153,10 +153,40 @@ class JobMetric : public Metric {
     return last;
   }
 
+  static bool is_shell(std::string_view program) {
+    constexpr std::string_view kShells[] = {"sh", "bash", "dash", "zsh", "ksh", "fish"};
+    const std::string_view name = program.substr(program.rfind('/') + 1);
+    return std::find(std::begin(kShells), std::end(kShells), name) != std::end(kShells);
+  }
+
+  // Whether a program that looked after this process ended well: Ray ends its workers with exit
+  // code 1 when the program is done, and torchrun may have started a failed rank again. A shell
+  // ends with the code of its last command, whatever the others did.
+  static bool is_excused(const Context& context, const trace::Process& failed) {
+    const std::vector<trace::Process>& processes = context.trace.processes();
+    const auto ended_well = [&](const trace::Process& other) {
+      return &other != &failed && other.pid != failed.pid && other.exited && other.exit_code == 0 &&
+             !is_shell(context.trace.name(other.executable));
+    };
+    auto at = static_cast<uint32_t>(&failed - processes.data());
+    for (size_t steps = 0; steps < processes.size() && context.parent_of[at] != at; ++steps) {
+      at = context.parent_of[at];
+      if (ended_well(processes[at])) return true;
+    }
+    // A daemon is nobody's child: then the traced command counts, unless it is a rank itself.
+    const trace::Process* first = &failed;
+    for (const trace::Process& other : processes) {
+      if (other.session == failed.session && other.start_ns < first->start_ns) first = &other;
+    }
+    first = last_program(context.trace, static_cast<trace::ProcessIndex>(first - processes.data()));
+    return failed.rank >= 0 && first->rank < 0 && ended_well(*first);
+  }
+
   static void count_failed(const Context& context, Job& job) {
     for (const Group& group : context.groups) {
       const trace::Process* main = last_program(context.trace, group.main);
       if (!group.trains || main == nullptr || !main->exited || main->exit_code == 0) continue;
+      if (is_excused(context, *main)) continue;
       if (job.failed_ranks++ == 0) job.exit_code = main->exit_code;
     }
   }
