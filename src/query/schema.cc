@@ -84,13 +84,30 @@ class FileColumnNames {
   void operator()(std::string_view prefix, const analyze::Field& field, const T&) {
     const bool is_text = field.unit == analyze::Unit::kText;
     names_.push_back(column_name(prefix, field));
-    columns.push_back({names_.back(), is_text ? "TEXT" : "INTEGER", field.meaning});
+    meanings_.push_back(meaning_of(prefix, field.meaning));
+    columns.push_back({names_.back(), is_text ? "TEXT" : "INTEGER", meanings_.back()});
   }
 
   std::vector<ColumnSchema> columns;
 
  private:
+  // The fields of analyze::AccessCounts are the same for both directions.
+  static std::string meaning_of(std::string_view prefix, std::string_view meaning) {
+    if (prefix != "read" && prefix != "write") return std::string(meaning);
+    const bool writes = prefix == "write";
+    if (writes && meaning.find("read") != std::string_view::npos) {
+      return "0: only reads have it";
+    }
+    std::string text(meaning);
+    constexpr std::string_view kWord = "accesses";
+    for (size_t at = text.find(kWord); at != std::string::npos; at = text.find(kWord, at)) {
+      text.replace(at, kWord.size(), writes ? "writes" : "reads");
+    }
+    return text;
+  }
+
   std::deque<std::string> names_;  // columns point to them
+  std::deque<std::string> meanings_;
 };
 
 }  // namespace

@@ -11,6 +11,13 @@ $ millrace query --schema | grep -A3 '^events\|^processes'
 >   parent             INTEGER  pid of the process that started it
 $ millrace query --schema --json | python3 -c 'import json, sys; print([t["table"] for t in json.load(sys.stdin)])'
 > ['events', 'files', 'regions', 'processes']
+$ millrace query --schema | tr -s ' ' | grep -E '^ (read|write)_(count|sequential|at_end) '
+>  read_count INTEGER reads
+>  read_sequential INTEGER reads that begin there or further on
+>  read_at_end INTEGER reads that returned nothing
+>  write_count INTEGER writes
+>  write_sequential INTEGER writes that begin there or further on
+>  write_at_end INTEGER 0: only reads have it
 
 # the examples of the help work
 $ millrace query --help | grep -o "'select [^']*'" | tr -d "'" | while read -r sql; do millrace query "$SOURCE/tests/golden/trace.mrt" "$sql" > out && echo works; done
