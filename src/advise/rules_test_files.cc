@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "advise/testing/workloads.h"
+#include "analyze/scan.h"
+#include "analyze/testing/trace_builder.h"
+#include "base/temporary_directory.h"
 
 namespace millrace::advise {
 namespace {
@@ -87,6 +90,29 @@ TEST(MetadataStorm, CallsOfTheTrainingLoopStopTraining) {
   EXPECT_THAT(finding.evidence[0].text, HasSubstr("most of them in /data"));
   // The first epoch's calls come before the first step.
   EXPECT_NEAR(static_cast<double>(finding.gain.saved_ns), 1.5e9, 0.1e9);
+}
+
+// A program without regions that examines files and opens few.
+TEST(MetadataStorm, IsSeenWithoutRegions) {
+  const auto job_of = [](int stats) {
+    const TemporaryDirectory directory = *TemporaryDirectory::create();
+    analyze::TraceBuilder job(directory.path() / "t.mrt");
+    const analyze::Program program = job.program({});
+    for (int i = 0; i < stats; ++i) {
+      program.fstat(fmt::format("/data/{}", i % 100), {.at = 10us * i, .takes = 9us, .size = 100});
+    }
+    for (int i = 0; i < 100; ++i) {
+      const auto at = std::chrono::milliseconds(100 + i);
+      program.open(fmt::format("/data/{}", i), {.at = at, .takes = 10us});
+      program.read(fmt::format("/data/{}", i), {.at = at + 20us, .takes = 10us, .size = 100});
+    }
+    return analyze::profile_of(job.finish());
+  };
+  ASSERT_THAT(rules_found(job_of(8000)), ElementsAre("metadata-storm"));
+  const Finding finding = advise(job_of(8000), {}).front();
+  EXPECT_THAT(finding.evidence[0].text, HasSubstr("8,000 calls"));
+  EXPECT_NEAR(static_cast<double>(finding.gain.saved_ns), 72e6, 2e6);
+  EXPECT_THAT(rules_found(job_of(700)), IsEmpty());
 }
 
 // Besides large files, reads `name` of `size` bytes whole `times` times, opened each time or once.
