@@ -19,8 +19,18 @@ constexpr std::string_view kSystemParts[] = {
     "/.git/",          "/conda/",         "/.cache/",    "/.config/",
 };
 
+// Segments in shared memory through which processes talk to each other, by the start of their
+// names: PyTorch's workers, Python's multiprocessing, semaphores, Open MPI, MPICH, libfabric, UCX,
+// NCCL.
+constexpr std::string_view kSegments[] = {
+    "torch_",      "psm_",      "pymp-",    "sem.",      "vader_segment.",
+    "sm_segment.", "open_mpi.", "openmpi-", "ompi.",     "mpich",
+    "psm2_shm",    "psm3_shm",  "ucx_shm_", "Intel_MPI", "nccl-",
+};
+
 // Without ".pth": Python packages contain such files, but models are saved with the same extension.
-constexpr std::string_view kSystemEndings[] = {".py", ".pyc", ".pyi", ".so", ".egg-link"};
+constexpr std::string_view kSystemEndings[] = {".py",       ".pyc",       ".pyi", ".so",
+                                               ".egg-link", "pyvenv.cfg", ".lock"};
 
 constexpr std::string_view kCheckpointEndings[] = {
     ".pt", ".pth", ".ckpt", ".safetensors", ".distcp", ".keras", ".ckpt-index", ".msgpack"};
@@ -37,6 +47,15 @@ bool ends_with_any(std::string_view path, const auto& endings) {
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+bool is_shared_segment(std::string_view path) {
+  constexpr std::string_view kShared = "/dev/shm/";
+  if (!path.starts_with(kShared)) return false;
+  const std::string_view name = path.substr(kShared.size());
+  return name.find('/') == std::string_view::npos &&  // a folder there may hold a dataset
+         std::any_of(std::begin(kSegments), std::end(kSegments),
+                     [&](std::string_view start) { return name.starts_with(start); });
+}
+
 std::string lower(std::string_view text) {
   std::string out(text);
   for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -48,8 +67,7 @@ std::string lower(std::string_view text) {
 bool is_system_path(std::string_view path) {
   if (path.empty() || path == "/" || path == ".") return true;
   if (path.front() == '<') return true;  // "<pipe>", "<socket>": written by the recorder
-  // Tensors that PyTorch workers pass in shared memory.
-  if (path.starts_with("/dev/shm/torch_")) return true;
+  if (is_shared_segment(path)) return true;
   // Relative paths are not system paths: the recorder writes one only if it could not resolve it,
   // and a foreign trace may have nothing else.
   for (const std::string_view prefix : kSystemPrefixes) {

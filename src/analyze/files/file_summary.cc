@@ -85,7 +85,9 @@ FileKind FileSummary::kind_of(trace::NameIndex name, const FileTotals& totals) c
   if (totals.bytes_written > 0 || totals.writes > 0) {
     return is_checkpoint_name(path) ? FileKind::kCheckpoint : FileKind::kOutput;
   }
-  if (totals.reads > 0 || totals.maps > 0) {
+  // A lock file is opened and read, but empty.
+  const bool is_used = totals.bytes_read > 0 || (totals.maps > 0 && totals.size_bytes > 0);
+  if (is_used) {
     // A model is loaded before the epochs. What is read during an epoch and never written is a
     // sample, even if its name is that of a model.
     return is_checkpoint_name(path) && totals.epochs == 0 ? FileKind::kCheckpoint : FileKind::kData;
@@ -108,6 +110,12 @@ void FileSummary::add(trace::NameIndex name, const FileEntry& file) {
   if (kind == FileKind::kSystem) {
     if (total_ns(totals) > 0) note_candidates(name, file);
     return;
+  }
+  if (kind != FileKind::kData && totals.readers != 0) {
+    const auto readers = static_cast<uint64_t>(std::popcount(totals.readers));
+    for (uint64_t bits = totals.readers; bits != 0; bits &= bits - 1) {
+      other_bytes_by_bit_[std::countr_zero(bits)] += totals.bytes_read / readers;
+    }
   }
   // Files of the same directory are mostly adjacent.
   if (const std::string_view directory = directory_of(path);
@@ -271,6 +279,15 @@ void FileSummary::examine_content() {
 uint64_t FileSummary::data_files_of(uint32_t group) const {
   const uint64_t bit = group_bit(group, context_.groups.size());
   return data_files_by_bit_[std::countr_zero(bit)];
+}
+
+uint64_t FileSummary::other_bytes_read_of(uint32_t group) const {
+  const size_t count = context_.groups.size();
+  const uint64_t bit = group_bit(group, count);
+  uint64_t sharing = 0;
+  for (uint32_t other = 0; other < count; ++other)
+    sharing += group_bit(other, count) == bit ? 1 : 0;
+  return other_bytes_by_bit_[std::countr_zero(bit)] / sharing;
 }
 
 }  // namespace millrace::analyze

@@ -31,6 +31,10 @@ class FileSummary {
   // The number of data files that a group read. An estimate above 64 groups.
   uint64_t data_files_of(uint32_t group) const;
 
+  // What a group read from files that are neither data nor of the system, for example its
+  // checkpoints. Each reader of such a file counts as having read an equal part.
+  uint64_t other_bytes_read_of(uint32_t group) const;
+
   // The number and total size of the files that a host read or wrote. An estimate above 64 groups.
   const GroupStats& files_of_host(size_t host) const { return hosts_[host]; }
 
@@ -68,6 +72,7 @@ class FileSummary {
   std::vector<uint32_t> hosts_by_bit_[64];  // hosts of the groups that share a bit; see group_bit()
   std::vector<CommonValue> data_read_sizes_;
   uint64_t data_files_by_bit_[64] = {};
+  uint64_t other_bytes_by_bit_[64] = {};
   uint64_t files_by_epoch_bit_[64] = {};
 };
 

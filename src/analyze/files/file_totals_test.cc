@@ -89,10 +89,12 @@ TEST(GroupBits, AboveSixtyFourGroupsNeighborsShareABit) {
 TEST(FileKinds, DistinguishesProgramsFromData) {
   for (const char* path : {"/usr/lib/libc.so.6", "/proc/self/maps", "/job/train.py", "",
                            "/env/lib/python3.11/site-packages/torch/x.json", "pipe:[3]", "<socket>",
-                           "/dev/shm/torch_12_3"}) {
+                           "/dev/shm/torch_12_3", "/dev/shm/vader_segment.node.0.1",
+                           "/dev/shm/sem.mp-x", "/job/env/pyvenv.cfg", "/data/.lock"}) {
     EXPECT_TRUE(is_system_path(path)) << path;
   }
-  for (const char* path : {"/data/train/a.jpg", "/dev/shm/cache/a.npy", "/data/x.h5"}) {
+  for (const char* path : {"/data/train/a.jpg", "/dev/shm/cache/a.npy", "/data/x.h5",
+                           "/dev/shm/torch_data/a.npy", "/data/padlock"}) {
     EXPECT_FALSE(is_system_path(path)) << path;
   }
 }

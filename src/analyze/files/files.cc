@@ -14,8 +14,8 @@ namespace {
 
 // The I/O of one group.
 struct GroupTotals {
-  FileTotals all;  // only for its sums; sizes and access counts have no meaning here
-  uint64_t data_bytes_read = 0;
+  FileTotals all;                // only for its sums; sizes and access counts have no meaning here
+  uint64_t data_bytes_read = 0;  // from all files but those of the system
   std::set<uint32_t> reading_threads;
 };
 
@@ -152,7 +152,9 @@ class FilesMetric : public Metric {
       load.io = groups_[i].all.io(context.begin_ns);
       if (group.host < hosts.size()) hosts[group.host] += load.io;
       load.data_files = summary.data_files_of(static_cast<uint32_t>(i));
-      load.data_bytes_read = groups_[i].data_bytes_read;
+      const uint64_t other_bytes = summary.other_bytes_read_of(static_cast<uint32_t>(i));
+      load.data_bytes_read =
+          groups_[i].data_bytes_read - std::min(groups_[i].data_bytes_read, other_bytes);
       load.threads_reading = groups_[i].reading_threads.size();
       const auto time =
           std::find_if(profile.time.ranks.begin(), profile.time.ranks.end(),

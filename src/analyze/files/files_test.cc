@@ -130,6 +130,40 @@ TEST_F(FilesTest, KindsFollowFromNamesAndUse) {
   EXPECT_EQ(profile.job.bytes_written, 20u);
 }
 
+TEST_F(FilesTest, LocksAndSegmentsAreNoData) {
+  TraceBuilder job(path());
+  const Program program = job.program({});
+  for (const char* file : {"/data/.lock", "/data/empty", "/dev/shm/vader_segment.node.0.1",
+                           "/env/pyvenv.cfg", "/dev/shm/sm_segment.node.0.2"}) {
+    program.open(file, {.at = 0ms});
+    program.read(file, {.at = 1ms, .offset = 0, .size = 10, .result = 0});
+    program.call(wire::Call::kMmap, file, {.at = 2ms});
+  }
+  program.read("/data/a.jpg", {.at = 3ms, .offset = 0, .size = 10});
+  const Profile profile = profile_of(job.finish());
+  EXPECT_EQ(profile.job.dataset_files, 1u);
+  EXPECT_EQ(profile.job.dataset_bytes, 10u);
+}
+
+// The sum over the ranks is that of the job: files that a rank wrote and read back are not data.
+TEST_F(FilesTest, RanksReadTheDataOfTheJob) {
+  TraceBuilder job(path());
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    const Program program = job.program({.rank = rank, .world_size = 2});
+    const std::string own = "/out/" + std::to_string(rank);
+    program.write(own, {.at = 0ms, .offset = 0, .size = 700});
+    program.read(own, {.at = 1ms, .offset = 0, .size = 700});
+    program.read("/out/model.ckpt", {.at = 2ms, .offset = 0, .size = 500});
+    program.read("/data/a.jpg", {.at = 3ms, .offset = 0, .size = 10});
+  }
+  const Profile profile = profile_of(job.finish());
+  ASSERT_EQ(profile.ranks.size(), 2u);
+  EXPECT_EQ(profile.ranks[0].data_bytes_read, 10u);
+  EXPECT_EQ(profile.ranks[1].data_bytes_read, 10u);
+  EXPECT_EQ(profile.job.dataset_bytes_read, 20u);
+  EXPECT_EQ(profile.job.bytes_read, 2420u);
+}
+
 // A file is not data if some process writes it, even if the write comes after all reads.
 TEST_F(FilesTest, SizesOfDataReadsCoverOnlyDataFiles) {
   TraceBuilder job(path());
