@@ -77,12 +77,16 @@ Result<int> compare_with(const Arguments& arguments, Output& output, comm::Comm&
     ASSIGN_OR_RETURN(view.top, parse_number<size_t>(*text, "a whole number"));
   }
   const auto& paths = arguments.positionals();
-  ASSIGN_OR_RETURN(const analyze::Profile before, named_profile_at(paths[0], arguments, comm));
-  ASSIGN_OR_RETURN(const analyze::Profile after, named_profile_at(paths[1], arguments, comm));
+  std::vector<analyze::Profile> jobs;
+  for (const std::string& path : paths) {
+    ASSIGN_OR_RETURN(analyze::Profile job, named_profile_at(path, arguments, comm));
+    jobs.push_back(std::move(job));
+  }
   if (comm.rank() != comm::kFirstRank) return kExitSuccess;
-  warn_of(before.problems);
-  warn_of(after.problems);
-  const report::Comparison comparison = report::compare(before, after, options);
+  for (const analyze::Profile& job : jobs) warn_of(job.problems);
+  const analyze::Profile after = std::move(jobs.back());
+  jobs.pop_back();
+  const report::Comparison comparison = report::compare_with_baselines(jobs, after, options);
   output.print(arguments.has("json") ? report::compare_json(comparison, view)
                                      : report::compare_text(comparison, view, output.terminal()));
   return comparison.regression_count() == 0 ? kExitSuccess : kExitFailure;
@@ -107,7 +111,7 @@ std::vector<Option> options() {
        .help = "show the N entries with the largest effect; 0 shows all (20)",
        .check = check_top},
       {.name = "strict",
-       .help = "more calls, more bytes and slower I/O are regressions even if they cost no time"},
+       .help = "everything that became worse is a regression, even if it costs no time"},
       json_option(),
   };
   // Without the options that select a part of a trace: a saved profile cannot apply them.
@@ -132,8 +136,10 @@ Command compare_command() {
           "of files, ranks and epochs. Jobs of different lengths and sizes are compared per step "
           "or epoch, and per rank. Differences are sorted by their effect on the wall time. The "
           "effect is an estimate: I/O that overlaps with compute costs nothing.\n\n"
-          "A regression is something that became slower by at least the threshold, and costs at "
-          "least 1 % of the wall time and 10 ms. For use in CI, the exit code is 0 without and 1 "
+          "A regression is a longer wall time, or more waiting for data or checkpoints, by at least "
+          "the threshold, 1 % of the wall time and 10 ms, unless the whole job became faster. The "
+          "rest explains it. With several baselines, a regression is one against each of them, so "
+          "that what varies between them does not count. For use in CI, the exit code is 0 without and 1 "
           "with regressions, and 2 for wrong usage. It is also 1 if a job cannot be read; then "
           "nothing is printed, and standard error has the reason.\n\n"
           "A job is a trace (a directory or a *.mrt file) or a profile saved by `millrace report "
@@ -142,10 +148,15 @@ Command compare_command() {
       .positionals = {{.name = "BEFORE",
                        .help = "the baseline: a trace or a saved profile",
                        .kind = ValueKind::kFile},
-                      {.name = "AFTER", .help = "the job to judge", .kind = ValueKind::kFile}},
+                      {.name = "AFTER",
+                       .help = "the job to judge; those before it are further baselines",
+                       .kind = ValueKind::kFile,
+                       .repeatable = true}},
       .examples = {{"millrace compare old/ new/", "what changed"},
                    {"millrace compare --threshold 5% baseline.json new/",
                     "in CI: fails if something became slower by 5 %"},
+                   {"millrace compare run1.json run2.json run3.json new/",
+                    "three runs of the baseline show the noise"},
                    {"millrace compare --by rank old/ new/", "compare each rank with itself"}},
       .run = run_compare,
   };

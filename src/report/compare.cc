@@ -150,6 +150,51 @@ void order(std::vector<Difference>& differences) {
                    });
 }
 
+// How long the job takes, and what it waits for. Everything else that became slower is a cause, or
+// costs nothing.
+bool is_judged(const Difference& one) {
+  constexpr std::string_view kJudged[] = {"wall time", "mean step", "mean epoch",
+                                          "waiting for data", "checkpoints"};
+  return one.by == By::kJob &&
+         std::find(std::begin(kJudged), std::end(kJudged), one.measure) != std::end(kJudged);
+}
+
+bool is_faster_job(const Comparison& comparison) {
+  constexpr std::string_view kWhole[] = {"wall time", "mean step", "mean epoch"};
+  return std::any_of(
+      comparison.differences.begin(), comparison.differences.end(), [&](const Difference& one) {
+        return one.by == By::kJob && one.change == Change::kFaster &&
+               std::find(std::begin(kWhole), std::end(kWhole), one.measure) != std::end(kWhole);
+      });
+}
+
+void judge_job(Comparison& comparison) {
+  if (comparison.strict) return;
+  const bool is_faster = is_faster_job(comparison);
+  bool excused = false;
+  for (Difference& one : comparison.differences) {
+    excused = excused || (is_faster && one.regression && is_judged(one));
+    one.regression = one.regression && !is_faster && is_judged(one);
+  }
+  if (excused) {
+    comparison.notes.emplace_back(
+        "the job became faster, so what it waits for longer is no regression (--strict: it is)");
+  }
+}
+
+// The time of a unit of work.
+double unit_ns(const Profile& profile, Per per) {
+  return static_cast<double>(profile.job.wall_ns) / std::max(Side(profile, per).units, 1e-9);
+}
+
+bool has_regression(const Comparison& comparison, const Difference& like) {
+  return std::any_of(comparison.differences.begin(), comparison.differences.end(),
+                     [&](const Difference& one) {
+                       return one.regression && one.by == like.by && one.name == like.name &&
+                              one.measure == like.measure;
+                     });
+}
+
 }  // namespace
 
 double steps_of_rank(const Profile& profile) {
@@ -183,7 +228,36 @@ Comparison compare(const Profile& before, const Profile& after, const CompareOpt
   compare_ranks(judge, judged);
   compare_epochs(judge);
   order(comparison.differences);
+  judge_job(comparison);
   note_circumstances(before, after, comparison, comparison.notes);
+  return comparison;
+}
+
+Comparison compare_with_baselines(const std::vector<Profile>& baselines, const Profile& after,
+                                  const CompareOptions& options) {
+  const Per per = compare(baselines.front(), after, options).per;
+  std::vector<const Profile*> sorted;
+  for (const Profile& baseline : baselines) sorted.push_back(&baseline);
+  std::stable_sort(sorted.begin(), sorted.end(), [per](const Profile* a, const Profile* b) {
+    return unit_ns(*a, per) < unit_ns(*b, per);
+  });
+  const Profile* const middle = sorted[(sorted.size() - 1) / 2];
+  Comparison comparison = compare(*middle, after, options);
+  comparison.baselines = baselines.size();
+  if (baselines.size() == 1) return comparison;
+  for (const Profile* baseline : sorted) {
+    if (baseline == middle) continue;
+    const Comparison other = compare(*baseline, after, options);
+    for (Difference& one : comparison.differences) {
+      one.regression = one.regression && has_regression(other, one);
+    }
+  }
+  const double least = unit_ns(*sorted.front(), per);
+  const double most = unit_ns(*sorted.back(), per);
+  comparison.notes.push_back(fmt::format(
+      "{} baselines, whose wall time varies by {}: shown is the difference from the middle one, and "
+      "a regression is one against each of them",
+      baselines.size(), format_percent(least > 0 ? most / least - 1 : 0)));
   return comparison;
 }
 

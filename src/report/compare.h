@@ -36,7 +36,8 @@ inline constexpr std::string_view kQuantityNames[] = {"ns", "count", "bytes"};
 struct CompareOptions {
   double threshold = 0.10;   // relative; ignore changes smaller than this
   std::optional<Per> per{};  // none: the first of step, epoch and job that both jobs have
-  bool strict = false;       // anything worse is a regression, even if it costs no wall time
+  bool strict = false;       // anything worse is a regression, even if it costs no wall time, or if
+                             // the job became faster
 };
 
 // Noise floors: ignore smaller changes, whatever their ratio. All refer to the later job.
@@ -89,12 +90,19 @@ struct Comparison {
   double threshold = 0;
   bool strict = false;
   bool lengths_differ = false;  // by more than kLengthRatioMax
+  size_t baselines = 1;
   // Grouped by subject (`by` and `name`): the job first, then by decreasing effect.
   std::vector<Difference> differences;
   std::vector<std::string> notes;  // caveats, as sentences
 
   size_t regression_count() const;
 };
+
+// Compares with the baseline of the median wall time. A regression is one against each baseline:
+// what varies between them is noise. REQUIRES: at least one baseline.
+Comparison compare_with_baselines(const std::vector<analyze::Profile>& baselines,
+                                  const analyze::Profile& after,
+                                  const CompareOptions& options = {});
 
 // If a job lacks the unit of `options.per`, compares whole jobs and adds a note.
 Comparison compare(const analyze::Profile& before, const analyze::Profile& after,

@@ -65,6 +65,7 @@ std::string compare_json(const Comparison& comparison, const CompareView& view) 
   json.field("per", kPerNames[static_cast<size_t>(comparison.per)]);
   json.field("threshold", comparison.threshold);
   json.field("strict", comparison.strict);
+  json.field("baselines", static_cast<uint64_t>(comparison.baselines));
   json.field("regressions", comparison.regression_count());
   json.key("differences");
   json.begin_list();

@@ -25,13 +25,13 @@ $ millrace compare old.json slow.json
 >   !  wall time              200 ms  280 ms   +40.0 %  slower
 >   !  waiting for data        30 ms  105 ms  +250.0 %  slower
 > layer posix: +9 s of the wall time (32.1 %)
->   !  time not overlapped     30 ms  120 ms  +300.0 %  slower
+>      time not overlapped     30 ms  120 ms  +300.0 %  slower
 > function posix read: +7.2 s of the wall time (25.7 %)
->   !  time                    90 ms  240 ms  +166.7 %  slower
+>      time                    90 ms  240 ms  +166.7 %  slower
 >      calls                     100     800  +700.0 %  more
 >      median size          97.7 KiB  12 KiB   -87.7 %  fewer
 > 
-> 4 regressions, marked with !
+> 2 regressions, marked with !
 ? 1
 
 # in the other direction there is no regression
@@ -46,14 +46,35 @@ $ millrace compare --threshold 400% --by function old.json slow.json | tail -6
 >      calls     100    800  +700.0 %  more
 > 
 > no regression
-$ millrace compare --threshold 300% --by function old.json slow.json | tail -1
-> 1 regression, 1 not shown with this --by or --top
+$ millrace compare --threshold 300% --by function --strict old.json slow.json | tail -1
+> 2 regressions, 1 not shown with this --by or --top
+
+# a job that became faster has no regression, whatever else became slower
+$ python3 "$SOURCE/tests/golden/make_profile.py" job.wall_ns=13e9 time.mean.wait_ns=5e9 > faster.json
+$ millrace compare old.json faster.json | grep -A1 'note\|waiting for\|regression$'
+> note: the job became faster, so what it waits for longer is no regression
+> (--strict: it is)
+> --
+>      waiting for data   30 ms   50 ms  +66.7 %  slower
+> 
+> no regression
+
+# several baselines: a regression is one against each of them
+$ python3 "$SOURCE/tests/golden/make_profile.py" job.wall_ns=30e9 > noisy.json
+$ millrace compare old.json noisy.json slow.json | grep '!\|note' -A1
+> note: 2 baselines, whose wall time varies by 50.0 %: shown is the difference
+> from the middle one, and a regression is one against each of them
+> --
+>   !  waiting for data        30 ms  105 ms  +250.0 %  slower
+> layer posix: +9 s of the wall time (32.1 %)
+> --
+> 1 regression, marked with !
 
 # JSON for programs
 $ millrace compare --json old.json slow.json > c.json
 ? 1
 $ python3 -c 'import json; d=json.load(open("c.json")); f=d["differences"][0]; print(d["format"], d["version"], d["per"], d["regressions"], f["by"], f["measure"], f["change"], f["after"], f["effect_ns"])'
-> millrace-comparison 1 step 4 job wall time slower 280000000 8000000000
+> millrace-comparison 1 step 2 job wall time slower 280000000 8000000000
 
 # two traces, and a profile with a trace
 $ millrace compare "$SOURCE/tests/golden/trace.mrt" "$SOURCE/tests/golden/trace.mrt" | tail -1
