@@ -149,7 +149,8 @@ Waiting waiting_of(const Profile& profile) {
     const analyze::Loading& loading = profile.loading;
     waiting.data_ns = std::min(mean.wait_ns, waiting.wall_ns);
     waiting.work_ns = loading.work_ns;
-    waiting.busy_ns = std::max(mean.fetch_ns, std::min(waiting.data_ns, mean.decode_ns));
+    waiting.busy_ns =
+        std::max(mean.fetch_ns, std::min(waiting.data_ns, mean.decode_ns + mean.transform_ns));
     waiting.steady_ns = steady_waiting(profile, waiting);
     waiting.contended_ns = contended_compute(profile, waiting);
     waiting.io_ns =

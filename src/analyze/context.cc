@@ -219,6 +219,16 @@ void find_device_times(Context& context, const RegionsPass& pass) {
   }
 }
 
+// The part of a span that lies in the wanted window, which is the job. Its events overlap the
+// window, so a part remains.
+template <typename Span>
+Span in_window(const Context& context, Span span) {
+  if (!context.options.window) return span;
+  span.begin_ns = std::max(span.begin_ns, context.options.window->begin_ns);
+  span.end_ns = std::max(span.begin_ns, std::min(span.end_ns, context.options.window->end_ns));
+  return span;
+}
+
 // Uses the spans of the main process if it has any, because workers run ahead of it. Threads that
 // only load data run ahead too, so their spans are marked kReading.
 void make_epochs(Context& context, const RegionsPass& pass) {
@@ -232,7 +242,8 @@ void make_epochs(Context& context, const RegionsPass& pass) {
     if (main_has_any[group] && context.groups[group].main != process) continue;
     for (const MarkedSpan& marked : spans) {
       const bool trains = pass.thread_trains[static_cast<size_t>(marked.thread)];
-      context.epochs.add(group, marked.span, trains ? MarkedBy::kTraining : MarkedBy::kReading);
+      context.epochs.add(group, in_window(context, marked.span),
+                         trains ? MarkedBy::kTraining : MarkedBy::kReading);
     }
   }
   context.epochs.finish();
@@ -253,7 +264,7 @@ void find_training(Context& context, const RegionsPass& pass) {
     if (!steps.empty()) {
       group.training = {steps.front().begin_ns, steps.back().end_ns};
     } else if (group.main != trace::kNoProcess) {
-      group.training = pass.compute_spans[static_cast<size_t>(group.main)];
+      group.training = in_window(context, pass.compute_spans[static_cast<size_t>(group.main)]);
     }
   }
 }
@@ -261,7 +272,7 @@ void find_training(Context& context, const RegionsPass& pass) {
 void make_checkpoints(Context& context, const RegionsPass& pass) {
   for (const auto& [process, spans] : pass.checkpoints) {
     for (const StepSpan& span : spans) {
-      context.checkpoints.push_back({context.group(process), span});
+      context.checkpoints.push_back({context.group(process), in_window(context, span)});
     }
   }
   const auto key = [](const CheckpointRegion& region) {

@@ -115,17 +115,11 @@ ProfileTable by_function(const Profile& profile) {
 
 ProfileTable by_layer(const Profile& profile) {
   static constexpr TableHeading kHeadings[] = {
-      {"layer", "layer"},
-      {"count", "calls"},
-      {"time_ns", "time"},
-      {"busy_ns", "busy"},
-      {"overlapped_ns", "overlapped"},
-      {"overlap", "overlap"},
-      {"bytes_read", "read"},
-      {"bytes_written", "written"},
-      {"metadata_count", "metadata"},
-      {"metadata_ns", "meta time"},
-      {"bytes_per_s", "rate"},
+      {"layer", "layer"},           {"count", "calls"},
+      {"busy_ns", "time"},          {"overlapped_ns", "overlapped"},
+      {"overlap", "overlap"},       {"bytes_read", "read"},
+      {"bytes_written", "written"}, {"metadata_count", "metadata"},
+      {"metadata_ns", "meta time"}, {"bytes_per_s", "rate"},
   };
   return make_table("layer", kHeadings, profile.layers,
                     [](TableMaker& row, const LayerStats& layer) {
@@ -150,7 +144,8 @@ ProfileTable by_file(const Profile& profile) {
       {"write_ns", "writing"},
       {"metadata_ns", "meta"},
       {"size_bytes", "size"},
-      {"readers", "ranks"},
+      {"ranks", "ranks"},
+      {"readers", "readers"},
       {"epochs", "epochs"},
   };
   ProfileTable table =

@@ -12,6 +12,7 @@
 namespace millrace::report {
 namespace {
 
+using analyze::FileKind;
 using analyze::FunctionStats;
 using analyze::Layer;
 using analyze::Profile;
@@ -52,6 +53,27 @@ std::string opening(const Profile& profile, const Terminal& terminal) {
   return out;
 }
 
+// From files that the job wrote itself: its results and checkpoints, or a dataset that it made.
+uint64_t bytes_read_back(const Profile& profile) {
+  uint64_t bytes = 0;
+  for (const analyze::GroupStats& kind : profile.kinds) {
+    const bool is_written =
+        kind.name == name_of(FileKind::kOutput) || kind.name == name_of(FileKind::kCheckpoint);
+    if (is_written && kind.io.bytes_written > 0) bytes += kind.io.bytes_read;
+  }
+  return bytes;
+}
+
+// "50.0 % of 4 KiB". If no size is common, says so.
+std::string sizes_of_reads(const analyze::AccessPattern& reads) {
+  constexpr double kCommonMin = 0.1;
+  if (reads.common_sizes.empty()) return "";
+  const analyze::CommonValue& common = reads.common_sizes.front();
+  const double part = share(common.count, reads.counts.count);
+  if (part < kCommonMin) return ", of many sizes";
+  return fmt::format(", {} of {}", format_percent(part), format_bytes(common.value));
+}
+
 std::string data_lines(const Profile& profile, const Terminal& terminal) {
   const analyze::Job& job = profile.job;
   std::string out;
@@ -62,15 +84,14 @@ std::string data_lines(const Profile& profile, const Terminal& terminal) {
     data += fmt::format(" ({:.2f} times{})", job.amplification, job.epochs > 0 ? " per epoch" : "");
   }
   data += fmt::format("; written {}", format_bytes(job.bytes_written));
+  if (const uint64_t again = bytes_read_back(profile); again > 0) {
+    data += fmt::format(", and read back {}", format_bytes(again));
+  }
   add_wrapped(out, data, terminal);
   const analyze::AccessCounts& reads = profile.data_reads.counts;
   if (reads.count == 0) return out;
   std::string access = "access   " + counted(reads.count, "read", "reads");
-  if (!profile.data_reads.common_sizes.empty()) {
-    const analyze::CommonValue& common = profile.data_reads.common_sizes.front();
-    access += fmt::format(", {} of {}", format_percent(share(common.count, reads.count)),
-                          format_bytes(common.value));
-  }
+  access += sizes_of_reads(profile.data_reads);
   access += fmt::format(", {} under 64 KiB", format_percent(share(reads.small, reads.count)));
   if (reads.transitions > 0) {
     access += fmt::format("; within files {} consecutive",
@@ -176,9 +197,10 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
     add_share(table, "compute", split.compute_ns, split, "", terminal);
   }
   if (profile.time.basis == analyze::WaitBasis::kRegions) {
-    add_share(table, "waiting for data", split.wait_ns, split,
-              split.step_ns > 0 ? fmt::format("{} of steps", format_percent(split.wait_share)) : "",
-              terminal);
+    add_share(
+        table, "waiting for data", split.wait_ns, split,
+        split.step_ns > 0 ? fmt::format("{} of steps", format_percent(split.step_wait_share)) : "",
+        terminal);
   }
   add_share(
       table, "I/O calls", split.io_ns, split,
@@ -189,11 +211,10 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
   if (split.compute_ns > 0) {
     add_share(table, "I/O not overlapped", split.io_exposed_ns, split, "", terminal);
   }
-  const std::pair<std::string, uint64_t> rest[] = {{"fetching", split.fetch_ns},
-                                                   {"decoding", split.decode_ns},
-                                                   {"copies to the GPU", split.copy_ns},
-                                                   {"checkpoints", split.checkpoint_ns},
-                                                   {"communication", split.communicate_ns}};
+  const std::pair<std::string, uint64_t> rest[] = {
+      {"fetching", split.fetch_ns},         {"decoding", split.decode_ns},
+      {"transforms", split.transform_ns},   {"copies to the GPU", split.copy_ns},
+      {"checkpoints", split.checkpoint_ns}, {"communication", split.communicate_ns}};
   for (const auto& [name, part] : rest) {
     if (part > 0) add_share(table, name, part, split, "", terminal);
   }
@@ -218,7 +239,7 @@ std::string function_table(const Profile& profile, const Terminal& terminal) {
   const auto right = Table::Align::kRight;
   Table table({{.title = "function", .may_shrink = true},
                {.title = "calls", .align = right},
-               {.title = "time", .align = right},
+               {.title = profile.job.ranks > 1 ? "time, all ranks" : "time", .align = right},
                {.title = "bytes", .align = right},
                {.title = "size", .align = right},
                {.title = "median", .align = right},
@@ -232,7 +253,8 @@ std::string function_table(const Profile& profile, const Terminal& terminal) {
     table.add_row(
         {{std::string(analyze::kLayerNames[static_cast<size_t>(layer.layer)]), Style::kBold},
          format_count(static_cast<double>(layer.count)),
-         duration(layer.time_ns),
+         // Regions of a layer lie within each other, so their sum would exceed the job.
+         duration(layer.busy_ns > 0 ? layer.busy_ns : layer.time_ns),
          layer.bytes_read + layer.bytes_written == 0
              ? ""
              : format_bytes(layer.bytes_read + layer.bytes_written),

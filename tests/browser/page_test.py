@@ -20,6 +20,9 @@ import sample_data  # noqa: E402
 from page_case import PageTest, make_page  # noqa: E402
 
 SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests" / "report"))
+
+from names import NAMES  # noqa: E402
 
 
 class AJobsPage(PageTest):
@@ -37,6 +40,14 @@ class AJobsPage(PageTest):
         for figure in ("1 min 30 s", "1,234,567", "45 GiB", "34.0 %", "1.37 x", "python3 train.py --epochs 3"):
             self.assertIn(figure, summary)
         self.assert_nothing_is_wider_than_the_window()
+
+    def test_its_tiles_are_the_figures_of_these_names(self):
+        paths = dict(self.page.evaluate("[...document.querySelectorAll('#summary .tile')]"
+                                        ".map(e => [e.querySelector('dt').innerText, e.querySelector('.figure').dataset.path])"))
+        for name in NAMES:
+            if name.tile:
+                self.assertEqual(paths[name.tile], name.path)
+        self.assertIn("35.8 % of its steps", self.text("#summary"))
 
     def test_the_answer_comes_first(self):
         self.assertEqual(self.text("main > section:first-child .answer-text"), "Yes: training waits for data 34.0 % of its time (small reads)")

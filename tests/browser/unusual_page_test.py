@@ -27,7 +27,7 @@ class AnEmptyProfilesPage(PageTest):
         for part in ("findings", "time", "over-time", "epochs", "functions", "access", "files", "tree"):
             self.assertEqual(self.count(f"#{part} .empty"), 1, part)
         self.assertNotRegex(self.text("body"), "NaN|undefined|Infinity|null")
-        for path in ("job.events", "job.bytes_read", "job.wall_ns"):
+        for path in ("job.events", "job.dataset_bytes_read", "job.wall_ns"):
             self.assertEqual(self.page.evaluate(f"document.querySelector('[data-path=\"{path}\"]').dataset.value"), "0")
 
     def test_keys_do_no_harm(self):

@@ -15,7 +15,7 @@ $ python3 "$SOURCE/tests/golden/make_profile.py" job.wall_ns=28e9 time.mean.wait
 $ millrace compare old.json slow.json
 >         job        hosts  ranks  epochs  steps  wall time  waiting
 > before  old.json       1      2       2    100       20 s   15.0 %
-> after   slow.json      1      2       2    100       28 s   15.0 %
+> after   slow.json      1      2       2    100       28 s   52.5 %
 > 
 > Times are per rank and step, counts and bytes per step. Differences under 10.0 %
 > are not shown.

@@ -156,6 +156,30 @@ class ReportTest(unittest.TestCase):
         for share in re.findall(r"([0-9.]+) %", self.report(trace).stdout):
             self.assertLessEqual(float(share), 100, access)
 
+    def test_reads_of_many_sizes_have_no_common_one(self):
+        script = os.path.join(self.directory, "reader.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write("import sys\n"
+                       "with open(sys.argv[1], 'rb', buffering=0) as file:\n"
+                       "    for size in range(1, 100): file.read(size)\n")
+        trace = os.path.join(self.directory, "trace")
+        traced = run(MILLRACE, "trace", "-o", trace, "--", sys.executable, "-S", script, self.files[0])
+        self.assertEqual(traced.returncode, 0, traced.stderr)
+        (access,) = [line for line in self.report(trace).stdout.splitlines() if line.startswith("access")]
+        self.assertRegex(access, r"^access +99 reads, of many sizes, 100\.0 % under 64 KiB")
+
+    def test_the_table_of_files_counts_ranks_that_only_write(self):
+        trace = os.path.join(self.directory, "trace")
+        made = os.path.join(self.directory, "made.txt")
+        traced = run(MILLRACE, "trace", "-o", trace, "--", "sh", "-c", f"seq 20 > {made}")
+        self.assertEqual(traced.returncode, 0, traced.stderr)
+        rows = json.loads(self.report("--by", "file", "--json", trace).stdout)["rows"]
+        (row,) = [row for row in rows if row["path"] == made]
+        self.assertEqual((row["ranks"], row["readers"]), (1, 0))
+        heading, *lines = self.report("--by", "file", trace).stdout.splitlines()
+        self.assertEqual(heading.split()[-3:], ["ranks", "readers", "epochs"])
+        self.assertIn(["1", "0", "0"], [line.split()[-3:] for line in lines])
+
     def test_a_part_by_time_and_rank(self):
         whole = json.loads(self.report("--json", self.trace).stdout)["job"]
         half = json.loads(self.report("--json", "--until", f"{whole['wall_ns'] // 2}ns", self.trace).stdout)["job"]

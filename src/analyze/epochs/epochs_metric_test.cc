@@ -127,7 +127,8 @@ TEST_F(EpochsMetricTest, TimeIsSplitAtEpochBoundaries) {
   EXPECT_EQ(found[0].time.wait_ns, 7 * kMs);
   EXPECT_EQ(found[0].time.decode_ns, 1 * kMs);
   EXPECT_EQ(found[0].time.step_ns, 16 * kMs);
-  EXPECT_DOUBLE_EQ(found[0].time.wait_share, 7.0 / 16.0);
+  EXPECT_DOUBLE_EQ(found[0].time.wait_share, 7.0 / 20.0);
+  EXPECT_DOUBLE_EQ(found[0].time.step_wait_share, 7.0 / 16.0);
   EXPECT_EQ(found[0].time.idle_ns, 2 * kMs);  // 16-18
   EXPECT_EQ(found[1].steps, 1u);
   EXPECT_EQ(found[1].time.wall_ns, 10 * kMs);

@@ -154,6 +154,15 @@ TEST(ProfileRead, TheGoldenProfileReadsAsItWasWritten) {
   EXPECT_EQ(profile->checkpoints[0].file, "c.pt");
 }
 
+// Older profiles have one share of waiting, which was that of the steps if they were known.
+TEST(ProfileRead, TheShareOfWaitingIsOfTheWallTime) {
+  const auto read = parse(with(
+      R"("time": {"mean": {"wall_ns": 100, "wait_ns": 25, "step_ns": 50, "wait_share": 0.5}})"));
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  EXPECT_EQ(read->time.mean.wait_share, 0.25);
+  EXPECT_EQ(read->time.mean.step_wait_share, 0.5);
+}
+
 TEST(ProfileRead, UnknownKeysAreSkippedAndMissingOnesLeaveTheirMemberEmpty) {
   const auto read = parse(with_job(R"("ranks": 4, "phase_of_moon": {"full": [true]})"));
   ASSERT_TRUE(read.ok()) << read.error().message();

@@ -203,6 +203,29 @@ Status check_sense(const Profile& profile) {
   return check_ranks("steps.all", profile.steps.all);
 }
 
+// Older profiles had one share of waiting: of the steps, or of the wall time if no steps were
+// known.
+void split_wait_share(TimeSplit& split) {
+  if (split.step_ns > 0) split.step_wait_share = split.wait_share;
+  if (split.wall_ns == 0) return;
+  split.wait_share = static_cast<double>(split.wait_ns) / static_cast<double>(split.wall_ns);
+}
+
+bool has_one_wait_share(const Node& root) {
+  const Node* time = root.find("time");
+  const Node* mean = time == nullptr ? nullptr : time->find("mean");
+  return mean != nullptr && mean->find("wait_share") != nullptr &&
+         mean->find("step_wait_share") == nullptr;
+}
+
+void split_wait_shares(Profile& profile) {
+  split_wait_share(profile.time.job);
+  split_wait_share(profile.time.mean);
+  for (TimeSplit& host : profile.time.hosts) split_wait_share(host);
+  for (TimeSplit& rank : profile.time.ranks) split_wait_share(rank);
+  for (EpochStats& epoch : profile.epochs) split_wait_share(epoch.time);
+}
+
 }  // namespace
 
 Result<Profile> parse_profile(std::string_view text, const std::string& name) {
@@ -214,6 +237,7 @@ Result<Profile> parse_profile(std::string_view text, const std::string& name) {
   visit_fields(fields, profile);
   if (error) return *std::move(error);
   RETURN_IF_ERROR(check_sense(profile).within(name));
+  if (has_one_wait_share(document.root)) split_wait_shares(profile);
   return profile;
 }
 

@@ -72,7 +72,8 @@ struct TimeSplit {
   uint64_t compute_ns = 0;  // computing: the accelerator's own time if it is known, otherwise compute regions of the host
   uint64_t io_ns = 0;  // in I/O calls of any library or the system
   uint64_t fetch_ns = 0;  // in regions that fetch or read
-  uint64_t decode_ns = 0;  // in regions that decode, transform or collate
+  uint64_t decode_ns = 0;  // in regions that decode, decompress or parse
+  uint64_t transform_ns = 0;  // in regions that transform or collate
   uint64_t checkpoint_ns = 0;  // in checkpoints and restores
   uint64_t communicate_ns = 0;  // in regions that communicate
   uint64_t wait_ns = 0;  // training waited for data; measured according to the basis. If the accelerator's time is known, only while it did not compute
@@ -81,11 +82,12 @@ struct TimeSplit {
   uint64_t copy_ns = 0;  // copying to or from the accelerator: its own time, or regions of the host
   uint64_t io_overlapped_ns = 0;  // I/O that overlaps with compute
   uint64_t io_exposed_ns = 0;  // I/O that does not overlap with compute
-  uint64_t fetch_exposed_ns = 0;  // fetching or decoding that does not overlap with compute
+  uint64_t fetch_exposed_ns = 0;  // fetching, decoding or transforming that does not overlap with compute
   uint64_t compute_exposed_ns = 0;  // compute that does not overlap with I/O
   uint64_t idle_ns = 0;  // none of the above
   uint64_t step_ns = 0;  // in steps: from waiting for a batch to the end of its compute
-  double wait_share = 0;  // waiting over steps, or over the wall time if no steps are known
+  double wait_share = 0;  // wait_ns over wall_ns: the share that the verdict names
+  double step_wait_share = 0;  // waiting in steps over step_ns; 0: no steps are known
 };
 
 // How the time was spent.
@@ -474,7 +476,8 @@ void visit_fields(auto& visit, Of<TimeSplit> auto&... of) {
   visit(Field{.name = "compute_ns", .unit = Unit::kNs, .meaning = "computing: the accelerator's own time if it is known, otherwise compute regions of the host"}, of.compute_ns...);
   visit(Field{.name = "io_ns", .unit = Unit::kNs, .meaning = "in I/O calls of any library or the system"}, of.io_ns...);
   visit(Field{.name = "fetch_ns", .unit = Unit::kNs, .meaning = "in regions that fetch or read"}, of.fetch_ns...);
-  visit(Field{.name = "decode_ns", .unit = Unit::kNs, .meaning = "in regions that decode, transform or collate"}, of.decode_ns...);
+  visit(Field{.name = "decode_ns", .unit = Unit::kNs, .meaning = "in regions that decode, decompress or parse"}, of.decode_ns...);
+  visit(Field{.name = "transform_ns", .unit = Unit::kNs, .meaning = "in regions that transform or collate"}, of.transform_ns...);
   visit(Field{.name = "checkpoint_ns", .unit = Unit::kNs, .meaning = "in checkpoints and restores"}, of.checkpoint_ns...);
   visit(Field{.name = "communicate_ns", .unit = Unit::kNs, .meaning = "in regions that communicate"}, of.communicate_ns...);
   visit(Field{.name = "wait_ns", .unit = Unit::kNs, .meaning = "training waited for data; measured according to the basis. If the accelerator's time is known, only while it did not compute"}, of.wait_ns...);
@@ -483,11 +486,12 @@ void visit_fields(auto& visit, Of<TimeSplit> auto&... of) {
   visit(Field{.name = "copy_ns", .unit = Unit::kNs, .meaning = "copying to or from the accelerator: its own time, or regions of the host"}, of.copy_ns...);
   visit(Field{.name = "io_overlapped_ns", .unit = Unit::kNs, .meaning = "I/O that overlaps with compute"}, of.io_overlapped_ns...);
   visit(Field{.name = "io_exposed_ns", .unit = Unit::kNs, .meaning = "I/O that does not overlap with compute"}, of.io_exposed_ns...);
-  visit(Field{.name = "fetch_exposed_ns", .unit = Unit::kNs, .meaning = "fetching or decoding that does not overlap with compute"}, of.fetch_exposed_ns...);
+  visit(Field{.name = "fetch_exposed_ns", .unit = Unit::kNs, .meaning = "fetching, decoding or transforming that does not overlap with compute"}, of.fetch_exposed_ns...);
   visit(Field{.name = "compute_exposed_ns", .unit = Unit::kNs, .meaning = "compute that does not overlap with I/O"}, of.compute_exposed_ns...);
   visit(Field{.name = "idle_ns", .unit = Unit::kNs, .meaning = "none of the above"}, of.idle_ns...);
   visit(Field{.name = "step_ns", .unit = Unit::kNs, .meaning = "in steps: from waiting for a batch to the end of its compute"}, of.step_ns...);
-  visit(Field{.name = "wait_share", .unit = Unit::kShare, .meaning = "waiting over steps, or over the wall time if no steps are known"}, of.wait_share...);
+  visit(Field{.name = "wait_share", .unit = Unit::kShare, .meaning = "wait_ns over wall_ns: the share that the verdict names"}, of.wait_share...);
+  visit(Field{.name = "step_wait_share", .unit = Unit::kShare, .meaning = "waiting in steps over step_ns; 0: no steps are known"}, of.step_wait_share...);
 }
 
 void visit_fields(auto& visit, Of<SplitOfTime> auto&... of) {

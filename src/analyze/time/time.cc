@@ -48,6 +48,10 @@ void collect_spans(const Block& block, SpansByClass& spans) {
 
 uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
+double ratio(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
 // The lengths are sums over `count` ranks. Returns the average of one rank.
 TimeSplit split_of(std::string name, const Lengths& of, uint64_t wall_ns, uint64_t count) {
   const auto share = [count](uint64_t sum_ns) { return sum_ns / count; };
@@ -59,6 +63,7 @@ TimeSplit split_of(std::string name, const Lengths& of, uint64_t wall_ns, uint64
   split.io_ns = share(of[Measure::kIo]);
   split.fetch_ns = share(of[Measure::kFetch]);
   split.decode_ns = share(of[Measure::kDecode]);
+  split.transform_ns = share(of[Measure::kTransform]);
   split.checkpoint_ns = share(of[Measure::kCheckpoint]);
   split.communicate_ns = share(of[Measure::kCommunicate]);
   split.wait_ns = share(of.wait());
@@ -71,11 +76,8 @@ TimeSplit split_of(std::string name, const Lengths& of, uint64_t wall_ns, uint64
   split.compute_exposed_ns = share(io_or_compute_ns - of[Measure::kIo]);
   split.idle_ns = share(less(wall_ns, of[Measure::kAny]));
   split.step_ns = share(of[Measure::kStep]);
-  const bool has_steps = of[Measure::kStep] > 0;
-  const uint64_t waited_ns = has_steps ? of.wait_in_steps() : of.wait();
-  const uint64_t whole_ns = has_steps ? of[Measure::kStep] : wall_ns;
-  if (whole_ns > 0)
-    split.wait_share = static_cast<double>(waited_ns) / static_cast<double>(whole_ns);
+  split.wait_share = ratio(of.wait(), wall_ns);
+  split.step_wait_share = ratio(of.wait_in_steps(), of[Measure::kStep]);
   return split;
 }
 

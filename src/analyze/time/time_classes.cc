@@ -7,8 +7,12 @@ namespace {
 
 constexpr TimeSet kFetchSet = set_of(TimeClass::kFetch) | set_of(TimeClass::kFetchWaiting);
 constexpr TimeSet kDecodeSet = set_of(TimeClass::kDecode) | set_of(TimeClass::kDecodeWaiting);
+constexpr TimeSet kTransformSet =
+    set_of(TimeClass::kTransform) | set_of(TimeClass::kTransformWaiting);
 constexpr TimeSet kWaitSet = set_of(TimeClass::kWait) | set_of(TimeClass::kFetchWaiting) |
-                             set_of(TimeClass::kDecodeWaiting) | set_of(TimeClass::kLoaderWaiting);
+                             set_of(TimeClass::kDecodeWaiting) |
+                             set_of(TimeClass::kTransformWaiting) |
+                             set_of(TimeClass::kLoaderWaiting);
 constexpr TimeSet kMainIoSet = 0xf0;
 constexpr TimeSet kIoSet = 0xff;
 constexpr TimeSet kDeviceSet = set_of(TimeClass::kDevice);
@@ -25,7 +29,8 @@ constexpr TimeSet layer_set(Layer layer) {
       return kComputeSet | kLaunchSet | kCheckpointSet | kCommunicateSet |
              set_of(TimeClass::kStepRegion) | set_of(TimeClass::kApplication);
     case Layer::kLoader:
-      return kFetchSet | kDecodeSet | kWaitSet | kCopySet | set_of(TimeClass::kLoader);
+      return kFetchSet | kDecodeSet | kTransformSet | kWaitSet | kCopySet |
+             set_of(TimeClass::kLoader);
     default:
       return TimeSet{0x11} << (static_cast<unsigned>(layer) -
                                static_cast<unsigned>(Layer::kFormat));
@@ -47,9 +52,10 @@ TimeClass class_of_region(Role role, bool waiting) {
     case Role::kDecode:
     case Role::kDecompress:
     case Role::kParse:
+      return waiting ? TimeClass::kDecodeWaiting : TimeClass::kDecode;
     case Role::kTransform:
     case Role::kCollate:
-      return waiting ? TimeClass::kDecodeWaiting : TimeClass::kDecode;
+      return waiting ? TimeClass::kTransformWaiting : TimeClass::kTransform;
     case Role::kWait:
       return TimeClass::kWait;
     case Role::kCopy:
@@ -86,13 +92,14 @@ TimePlan::TimePlan(TimeSet present, WaitBasis basis) {
   const TimeSet not_wait = basis == WaitBasis::kIoTime    ? kComputeSet
                            : basis == WaitBasis::kRegions ? kDeviceSet
                                                           : 0;
-  const TimeSet loading = kFetchSet | kDecodeSet;
+  const TimeSet loading = kFetchSet | kDecodeSet | kTransformSet;
   std::array<TimeSet, kMeasureCount> sets{};
   const auto measure = [&sets](Measure of, TimeSet set) { sets[static_cast<size_t>(of)] = set; };
   measure(Measure::kIo, kIoSet);
   measure(Measure::kCompute, kComputeSet);
   measure(Measure::kFetch, kFetchSet);
   measure(Measure::kDecode, kDecodeSet);
+  measure(Measure::kTransform, kTransformSet);
   measure(Measure::kCheckpoint, kCheckpointSet);
   measure(Measure::kCommunicate, kCommunicateSet);
   measure(Measure::kLaunch, kLaunchSet);

@@ -29,8 +29,10 @@ enum class TimeClass : uint8_t {
   kCompute,  // and evaluation
   kFetch,
   kFetchWaiting,  // on the thread that computes, which waits for it
-  kDecode,
+  kDecode,        // and decompressing, parsing
   kDecodeWaiting,
+  kTransform,  // and collating
+  kTransformWaiting,
   kWait,
   kLoader,  // other regions of the loader layer
   kLoaderWaiting,
@@ -43,7 +45,7 @@ enum class TimeClass : uint8_t {
   kCopy,         // copies to or from the accelerator, of the host or the device
   kStep,         // not stored: taken from EpochIndex
 };
-inline constexpr size_t kTimeClassCount = 24;
+inline constexpr size_t kTimeClassCount = 26;
 
 using TimeSet = uint32_t;  // bit n: TimeClass n
 
@@ -62,13 +64,14 @@ enum class Measure : uint8_t {
   kCompute,
   kFetch,
   kDecode,
+  kTransform,
   kCheckpoint,
   kCommunicate,
   kLaunch,
   kCopy,
   kAny,  // any of the above, or waiting
   kIoOrCompute,
-  kBringOrCompute,  // fetch, decode or compute
+  kBringOrCompute,  // fetch, decode, transform or compute
   kStep,
   // Waiting is the difference of two sets: regions minus the accelerator's time, or I/O minus
   // compute.

@@ -137,11 +137,28 @@ TEST_F(TimeTest, IoWhileTheRankComputesIsOverlapped) {
   EXPECT_EQ(rank.compute_exposed_ns, 5 * kMs);
   EXPECT_EQ(rank.fetch_ns, 16 * kMs);
   EXPECT_EQ(rank.decode_ns, 1 * kMs);
+  EXPECT_EQ(rank.transform_ns, 0u);
   EXPECT_EQ(rank.fetch_exposed_ns, 6 * kMs);
   EXPECT_EQ(rank.wait_ns, 4 * kMs);
   EXPECT_EQ(rank.step_ns, 14 * kMs);
-  EXPECT_DOUBLE_EQ(rank.wait_share, 4.0 / 14.0);
+  EXPECT_DOUBLE_EQ(rank.wait_share, 4.0 / 17.0);
+  EXPECT_DOUBLE_EQ(rank.step_wait_share, 4.0 / 14.0);
   EXPECT_EQ(rank.idle_ns, 0u);
+}
+
+TEST_F(TimeTest, DecodingAndTransformingAreTimesOfTheirOwn) {
+  const Program program = job_->program({});
+  program.region("decode", {.at = 0ms, .takes = 4ms});
+  program.region("decompress", {.at = 3ms, .takes = 3ms});
+  program.region("parse", {.at = 8ms, .takes = 1ms});
+  program.region("transform", {.at = 10ms, .takes = 5ms});
+  program.region("collate", {.at = 14ms, .takes = 4ms});
+  program.region("compute", {.at = 16ms, .takes = 4ms, .thread = 1});
+  const TimeSplit job = profile().time.job;
+  EXPECT_EQ(job.decode_ns, 7 * kMs);
+  EXPECT_EQ(job.transform_ns, 8 * kMs);
+  EXPECT_EQ(job.fetch_exposed_ns, 13 * kMs);
+  EXPECT_EQ(job.idle_ns, 3 * kMs);  // 6-8, 9-10
 }
 
 TEST_F(TimeTest, AFetchOnTheThreadThatComputesIsWaiting) {
@@ -249,7 +266,8 @@ TEST_F(TimeTest, WithoutStepNumbersRegionsAroundStepsCount) {
   const TimeSplit job = profile().time.job;
   EXPECT_EQ(job.step_ns, 10 * kMs);
   EXPECT_EQ(job.wait_ns, 9 * kMs);
-  EXPECT_DOUBLE_EQ(job.wait_share, 0.4);
+  EXPECT_DOUBLE_EQ(job.wait_share, 9.0 / 20.0);
+  EXPECT_DOUBLE_EQ(job.step_wait_share, 0.4);
 }
 
 TEST_F(TimeTest, StepsReportTheirWaiting) {
@@ -286,7 +304,8 @@ TEST_F(TimeTest, WithoutWaitRegionsStepsWaitDuringIoOfTheMainProcess) {
   EXPECT_EQ(found.time.basis, WaitBasis::kIoTime);
   EXPECT_EQ(found.time.job.wait_ns, 5 * kMs);
   EXPECT_EQ(found.time.job.step_ns, 9 * kMs);
-  EXPECT_DOUBLE_EQ(found.time.job.wait_share, 3.0 / 9.0);
+  EXPECT_DOUBLE_EQ(found.time.job.wait_share, 5.0 / 11.0);
+  EXPECT_DOUBLE_EQ(found.time.job.step_wait_share, 3.0 / 9.0);
   ASSERT_EQ(found.steps.all.size(), 1u);
   EXPECT_EQ(found.steps.all[0].wait_ns, 3 * kMs);
 }
@@ -409,6 +428,7 @@ void expect_equal(const TimeSplit& a, const TimeSplit& b) {
   EXPECT_EQ(a.idle_ns, b.idle_ns);
   EXPECT_EQ(a.step_ns, b.step_ns);
   EXPECT_EQ(a.wait_share, b.wait_share);
+  EXPECT_EQ(a.step_wait_share, b.step_wait_share);
 }
 
 TEST_F(TimeTest, TwoMergedSharesEqualTheWhole) {

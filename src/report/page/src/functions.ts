@@ -93,12 +93,12 @@ export function quantileTable(rows: QuantileRow[]): HTMLElement {
 
 function layerTable(layers: LayerStats[]): HTMLElement {
   const cell = (text: Child): HTMLElement => h("td", { class: "number" }, text);
-  const titles = ["Calls", "Time", "Busy", "Overlapped", "Read", "Written", "Metadata calls", "Metadata time"];
+  const titles = ["Calls", "Time", "Overlapped", "Read", "Written", "Metadata calls", "Metadata time"];
   const table = h("div", { class: "wide" }, h("table", { class: "plain", "aria-label": "Layers" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Layer"), ...titles.map((title) => h("th", { scope: "col", class: "number" }, title)))),
     h("tbody", {}, ...layers.map((row) => h("tr", {}, h("th", { scope: "row" }, layerBadge(row.layer)),
-      cell(figure(`layers.${layers.indexOf(row)}.count`, row.count, format.exact(row.count))), cell(format.duration(row.time_ns)),
-      cell(format.duration(row.busy_ns)), cell(format.percent(format.share(row.overlapped_ns, row.busy_ns))),
+      cell(figure(`layers.${layers.indexOf(row)}.count`, row.count, format.exact(row.count))),
+      cell(figure(`layers.${layers.indexOf(row)}.busy_ns`, row.busy_ns, format.duration(row.busy_ns))), cell(format.percent(format.share(row.overlapped_ns, row.busy_ns))),
       cell(format.bytes(row.bytes_read)), cell(format.bytes(row.bytes_written)),
       cell(format.exact(row.metadata_count)), cell(format.duration(row.metadata_ns)))))));
   register("layers", table);

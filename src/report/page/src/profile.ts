@@ -55,7 +55,8 @@ export interface TimeSplit {
   compute_ns: number;  // computing: the accelerator's own time if it is known, otherwise compute regions of the host
   io_ns: number;  // in I/O calls of any library or the system
   fetch_ns: number;  // in regions that fetch or read
-  decode_ns: number;  // in regions that decode, transform or collate
+  decode_ns: number;  // in regions that decode, decompress or parse
+  transform_ns: number;  // in regions that transform or collate
   checkpoint_ns: number;  // in checkpoints and restores
   communicate_ns: number;  // in regions that communicate
   wait_ns: number;  // training waited for data; measured according to the basis. If the accelerator's time is known, only while it did not compute
@@ -64,11 +65,12 @@ export interface TimeSplit {
   copy_ns: number;  // copying to or from the accelerator: its own time, or regions of the host
   io_overlapped_ns: number;  // I/O that overlaps with compute
   io_exposed_ns: number;  // I/O that does not overlap with compute
-  fetch_exposed_ns: number;  // fetching or decoding that does not overlap with compute
+  fetch_exposed_ns: number;  // fetching, decoding or transforming that does not overlap with compute
   compute_exposed_ns: number;  // compute that does not overlap with I/O
   idle_ns: number;  // none of the above
   step_ns: number;  // in steps: from waiting for a batch to the end of its compute
-  wait_share: number;  // waiting over steps, or over the wall time if no steps are known
+  wait_share: number;  // wait_ns over wall_ns: the share that the verdict names
+  step_wait_share: number;  // waiting in steps over step_ns; 0: no steps are known
 }
 
 // How the time was spent.

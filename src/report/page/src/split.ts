@@ -64,7 +64,7 @@ function row(split: TimeSplit, path: string, title: string, waits: (split: TimeS
 
 const FIGURES: [keyof TimeSplit, string][] = [
   ["compute_ns", "Computing"], ["io_ns", "I/O"], ["io_exposed_ns", "I/O not overlapped"],
-  ["compute_exposed_ns", "Computing without I/O"], ["fetch_ns", "Fetching"], ["decode_ns", "Decoding"],
+  ["compute_exposed_ns", "Computing without I/O"], ["fetch_ns", "Fetching"], ["decode_ns", "Decoding"], ["transform_ns", "Transforms"],
   ["fetch_exposed_ns", "Fetching not overlapped"], ["communicate_ns", "Exchanging gradients"],
   ["checkpoint_ns", "Checkpoints"], ["wait_ns", "Waiting for data"], ["idle_ns", "Idle"],
 ];

@@ -1,5 +1,5 @@
 // Summary: the verdict and its first reason, then the figures of the job.
-import type { Finding, Findings, FunctionStats, Profile } from "./data";
+import type { Finding, Findings, FunctionStats, Profile, TimeSplit } from "./data";
 import { type Child, empty, figure, foreign, h, printable, section } from "./dom";
 import * as format from "./format";
 import { register } from "./anchors";
@@ -70,6 +70,8 @@ function tile(title: string, value: Child, detail: Child = null): HTMLElement {
     detail ? h("dd", { class: "detail" }, detail) : null);
 }
 
+const ofSteps = ({ step_ns, step_wait_share }: TimeSplit): string => (step_ns > 0 ? `, ${format.percent(step_wait_share)} of its steps` : "");
+
 function tiles({ job, time }: Profile): Child[] {
   const speed = (bytes: number): string => format.bandwidth(format.share(bytes, job.wall_ns / 1e9));
   const many = (value: number, one: string): string => `${format.exact(value)} ${value === 1 ? one : `${one}s`}`;
@@ -78,8 +80,9 @@ function tiles({ job, time }: Profile): Child[] {
       job.begin_wall_ns > 0 ? `from ${format.date(job.begin_wall_ns)}` : null),
     tile("Waiting for data", figure("time.mean.wait_share", time.mean.wait_share,
       time.basis === "none" ? "unknown" : format.percent(time.mean.wait_share)),
-      time.basis === "regions" ? "of a rank's steps, by regions" : time.basis === "io time" ? "by time in I/O calls" : "no regions are marked"),
-    tile("Read", figure("job.bytes_read", job.bytes_read, format.bytes(job.bytes_read)), speed(job.bytes_read)),
+      time.basis === "regions" ? `of a rank's time${ofSteps(time.mean)}` : time.basis === "io time" ? "by time in I/O calls" : "no regions are marked"),
+    tile("Data read", figure("job.dataset_bytes_read", job.dataset_bytes_read, format.bytes(job.dataset_bytes_read)),
+      job.bytes_read > job.dataset_bytes_read ? `${format.bytes(job.bytes_read)} with all other files` : speed(job.dataset_bytes_read)),
     tile("Written", figure("job.bytes_written", job.bytes_written, format.bytes(job.bytes_written)), speed(job.bytes_written)),
     tile("Dataset", figure("job.dataset_bytes", job.dataset_bytes, format.bytes(job.dataset_bytes)),
       many(job.dataset_files, "file")),
