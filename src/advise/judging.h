@@ -103,6 +103,10 @@ struct DataFormat {
 };
 DataFormat format_of(const analyze::Profile& profile);
 
+// The most time that parsing the text files of the format can have taken in Python: more belongs to
+// something else, whatever the code does.
+uint64_t parsing_ns_max(const analyze::Profile& profile, const DataFormat& format);
+
 // Whether the storage may serve one read at a time: a disk with one head, or a volume with a limit
 // of operations per second. Servers of shared storage serve many.
 bool may_serve_one(const analyze::Profile& profile, const Machine& machine);

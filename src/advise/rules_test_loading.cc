@@ -180,6 +180,35 @@ TEST(TextParsing, IsNotTheWaitingForSlowReads) {
   EXPECT_THAT(rules_found(profile), Not(Contains("text-parsing")));
 }
 
+// LitData reads an index once, and maps the data.
+TEST(TextParsing, IsNotASmallIndexBesideTheData) {
+  Profile profile = job_of({.extension = ".json", .parse_ns = kSecondNs / 2000});
+  analyze::GroupStats& index = profile.extensions.front();
+  index.size_bytes = index.io.bytes_read = 50 * kKiB;
+  index.io.opens = 10;
+  EXPECT_EQ(first_rule(profile), "slow-transform");  // the parser would need 160 us for a byte
+  EXPECT_THAT(rules_found(profile), Not(Contains("text-parsing")));
+  analyze::GroupStats chunks;
+  chunks.name = ".bin";
+  chunks.size_bytes = kGiB;
+  chunks.io.maps = 16;
+  index.io.bytes_read = 50 * kMiB;
+  EXPECT_THAT(rules_found(profile), Contains("text-parsing"));
+  profile.extensions.push_back(chunks);
+  EXPECT_THAT(rules_found(profile), Not(Contains("text-parsing")));
+}
+
+// Decoding is what decoders did; the rest is named as what it is.
+TEST(DecodeBound, SaysHowLongDecodingTook) {
+  const Finding little = first(job_of({.extension = ".jpg", .decode_ns = 3 * kSecondNs}));
+  EXPECT_THAT(little.title, HasSubstr("decoding and transforming .jpg"));
+  EXPECT_THAT(little.evidence[1].text,
+              HasSubstr("decoding took 3 s, transforms and other code 5 s"));
+  const Finding most = first(job_of({.extension = ".jpg", .decode_ns = 8 * kSecondNs}));
+  EXPECT_THAT(most.title, HasSubstr("decoding .jpg"));
+  EXPECT_THAT(most.evidence[1].text, HasSubstr("decoding took 8 s, calls"));
+}
+
 // A FASTA file that is read once, and encoded base by base in every epoch.
 TEST(TextParsing, IsNotWhatCodeDoesWithTextInMemory) {
   EXPECT_EQ(first_rule({.extension = ".fa", .content = "text"}), "text-parsing");

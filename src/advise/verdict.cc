@@ -51,6 +51,11 @@ std::string few_words(const Finding& finding) {
   return finding.title.substr(0, finding.title.find(": "));
 }
 
+std::string mostly_for(const Finding& finding) {
+  const bool transforms = finding.title.find("and transforming") != std::string::npos;
+  return transforms ? ", mostly for decoding and transforming" : ", mostly for decoding";
+}
+
 // Of the finding and of other ways to save the same seconds.
 const Gain& largest_gain(const Finding& finding) {
   const bool other =
@@ -113,10 +118,9 @@ std::string yes(const Profile& profile, const Finding& finding, const Measured& 
         return fmt::format("yes: training loses up to {} of its time ({}), and waits for data {}",
                            format_percent(most.share), few_words(finding), waiting);
       }
-      return fmt::format("yes: training waits for data {} of its time{}{}", waiting,
-                         with_idle_device(profile),
-                         finding.rule == "decode-bound" ? ", mostly for decoding"
-                                                        : " (" + few_words(finding) + ")");
+      return fmt::format(
+          "yes: training waits for data {} of its time{}{}", waiting, with_idle_device(profile),
+          finding.rule == "decode-bound" ? mostly_for(finding) : " (" + few_words(finding) + ")");
     case analyze::WaitBasis::kIoTime:
       return fmt::format("probably: the main process spends {} of its time in I/O calls ({}){}",
                          waiting, few_words(finding), kMarkRegions);

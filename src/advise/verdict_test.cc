@@ -63,6 +63,10 @@ TEST(Verdict, IsYesWithTheWaitingAndTheFirstFinding) {
 TEST(Verdict, DecodingIsAKindOfWaiting) {
   EXPECT_EQ(sentence(waiting_for(42), {finding("decode-bound", "slow decoding", 21)}),
             "yes: training waits for data 42.0 % of its time, mostly for decoding");
+  const std::string both = "training waits for decoding and transforming .jpg on the CPU";
+  EXPECT_EQ(
+      sentence(waiting_for(42), {finding("decode-bound", both, 21)}),
+      "yes: training waits for data 42.0 % of its time, mostly for decoding and transforming");
 }
 
 TEST(Verdict, NamesTimeThatIsLostOutsideOfWaiting) {

@@ -39,7 +39,8 @@ struct Parsing {
   bool is_measured = false;
 };
 
-Parsing parsing_of(const analyze::Profile& profile, const analyze::GroupStats& text) {
+Parsing parsing_of(const analyze::Profile& profile, const DataFormat& format,
+                   const analyze::GroupStats& text) {
   // A fast single-threaded parser (pandas' C engine, simple JSON); Python's own are slower.
   constexpr uint64_t kParseBytesPerSecond = 200'000'000;
   const Waiting waiting = waiting_of(profile);
@@ -47,9 +48,10 @@ Parsing parsing_of(const analyze::Profile& profile, const analyze::GroupStats& t
   Parsing parsing;
   if (waiting.work_ns > 0 && loading.reads > 0) {
     // Reading a sample is parsing it. A binary sample is a slice of an array.
-    const uint64_t code_ns = format_of(profile).format == Format::kText
-                                 ? own_code_ns(loading) + loading.parse_ns
-                                 : unpacking_and_parsing(loading);
+    const uint64_t code_ns =
+        format.format == Format::kText
+            ? std::min(own_code_ns(loading) + loading.parse_ns, parsing_ns_max(profile, format))
+            : unpacking_and_parsing(loading);
     const uint64_t all_ns = code_ns + loading.read_ns + loading.metadata_ns;
     parsing.time_ns = all_ns - std::min(all_ns, loading.samples * kSampleNs);
     parsing.saved_ns = waiting.due_to(parsing.time_ns);
@@ -79,7 +81,7 @@ Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machin
   const analyze::Loading& loading = profile.loading;
   const bool is_slow = loading.reads > 0 && loading.read_ns / loading.reads > 10 * kCachedReadNs;
   if (is_slow && 2 * loading.read_ns > loading.work_ns) return {};
-  const Parsing parsing = parsing_of(profile, *text);
+  const Parsing parsing = parsing_of(profile, format, *text);
   if (waiting.share(parsing.saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
