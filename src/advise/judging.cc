@@ -429,6 +429,11 @@ Gain gain_of(const Waiting& waiting, uint64_t saved_ns, std::string how) {
   gain.saved_ns = std::min(saved_ns, waiting.wall_ns);
   gain.share = waiting.share(gain.saved_ns);
   gain.how = std::move(how);
+  // Otherwise it would save more waiting than there is.
+  if (gain.saved_ns > waiting.data_ns && waiting.contended_ns > 0 &&
+      gain.how.find("wait") != std::string::npos) {
+    gain.how += "; and the compute that this work slows down on the same cores";
+  }
   return gain;
 }
 

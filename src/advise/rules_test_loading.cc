@@ -282,8 +282,10 @@ TEST(SlowTransform, CountsTheComputeThatWorkersSlowDown) {
   profile.steps.compute_ns.min = 4'000'000;
   // 1 s of waiting and 9 s of compute, without 1.5 times 500 steps of 4 ms; eight tenths of it.
   EXPECT_NEAR(saved_s(first(profile)), 0.8 * 7, 0.1);
+  EXPECT_THAT(first(profile).gain.how, HasSubstr("compute that this work slows down"));
   profile.job.cores = 3;
   EXPECT_LT(first(profile).gain.saved_ns, 1 * kSecondNs);
+  EXPECT_THAT(first(profile).gain.how, Not(HasSubstr("compute")));
 }
 
 // sorted(loader): two workers load an epoch, and then rest while training computes.

@@ -27,6 +27,21 @@ class Golden(unittest.TestCase):
                 self.assertTrue(first.is_right(job), f"{job.disease}: the first finding is {first.rule} "
                                 f"({first.title}), expected {' or '.join(job.expected) or 'nothing'}")
 
+    def test_no_gain_exceeds_what_its_cause_took(self):
+        machine = json.loads((TRACES / golden.MACHINE).read_text())
+        for job in jobs():
+            report = json.loads((TRACES / f"{job.name}.json").read_text())
+            mean, ranks = report["time"]["mean"], report["job"]["ranks"]
+            stalls = sum(stall["stall_ns"] for stall in report["stalls"] if stall["phase"] == "in training") // ranks
+            for head in advise(MILLRACE, TRACES / f"{job.name}.json", {**machine, **job.advise})["findings"]:
+                for finding in [head, *head.get("also", [])]:
+                    gain = finding["gain"]
+                    with self.subTest(job.name, rule=finding["rule"]):
+                        self.assertLessEqual(gain["saved_ns"], report["job"]["wall_ns"])
+                        # Where workers and training share the cores, compute becomes faster, too. Then it says so.
+                        if "wait" in gain["how"] and "compute" not in gain["how"]:
+                            self.assertLessEqual(gain["saved_ns"], mean["wait_ns"] + stalls)
+
     def test_every_report_belongs_to_a_job(self):
         names = {path.stem for path in TRACES.glob("*.json") if path.name != golden.MACHINE}
         self.assertEqual(names, {job.name for job in jobs()})
