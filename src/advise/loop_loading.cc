@@ -103,10 +103,87 @@ void add(const Profile& profile, const Stall& stall, Loading& loading) {
   if (kind == wire::CallKind::kDirectory) loading.lists += stall.count;
 }
 
+// Adds the own time of a call that loading makes. `is_part`: it belongs to a call of the same kind,
+// as the read of a fread.
+void add_call(const Profile& profile, const analyze::TreeNode& node, bool is_part,
+              Loading& loading) {
+  const wire::CallKind kind = kind_of(profile, node.name);
+  const uint64_t count = is_part ? 0 : node.count;
+  if (node.layer == analyze::Layer::kFormat || node.layer == analyze::Layer::kMpiio) {
+    loading.library_ns += node.self_ns;
+    if (kind != wire::CallKind::kRead) return;
+    loading.library_reads += count;
+    loading.library_bytes += node.bytes;
+    return;
+  }
+  const bool reads = kind == wire::CallKind::kRead || kind == wire::CallKind::kTransfer;
+  (reads ? loading.read_ns : loading.metadata_ns) += node.self_ns;
+  if (reads) loading.reads += count;
+  if (kind == wire::CallKind::kOpen) loading.opens += count;
+  if (kind == wire::CallKind::kMetadata) loading.stats += count;
+  if (kind == wire::CallKind::kDirectory) loading.lists += count;
+}
+
+// What the thread that trains does in its regions of waiting. All zeros unless these contain most
+// of the calls that read the data: otherwise other threads load.
+Loading loading_in_waits(const Profile& profile) {
+  std::set<std::string_view> waits;
+  for (const analyze::FunctionStats& function : profile.functions) {
+    if (function.role == analyze::Role::kWait) waits.insert(function.name);
+  }
+  const std::vector<analyze::TreeNode>& tree = profile.tree;
+  std::vector<bool> in_wait(tree.size(), false);
+  Loading loading;
+  for (size_t i = 1; i < tree.size(); ++i) {
+    const analyze::TreeNode& node = tree[i];
+    const bool is_region =
+        node.layer == analyze::Layer::kApplication || node.layer == analyze::Layer::kLoader;
+    const bool is_inner = in_wait[node.parent];
+    in_wait[i] = is_inner || (is_region && waits.contains(node.name));
+    if (!in_wait[i]) continue;
+    if (!is_inner) {
+      loading.work_ns += node.total_ns;
+      loading.batches += node.count;
+    } else if (!is_region) {
+      const analyze::TreeNode& parent = tree[node.parent];
+      const bool is_part = parent.layer != analyze::Layer::kLoader &&
+                           kind_of(profile, parent.name) == kind_of(profile, node.name);
+      add_call(profile, node, is_part, loading);
+    }
+  }
+  const analyze::IoTotals data = data_totals(profile);
+  if (data.reads == 0 || 2 * loading.reads < data.reads || 2 * loading.opens < data.opens) {
+    return {};
+  }
+  const uint64_t known_ns = loading.read_ns + loading.metadata_ns + loading.library_ns;
+  loading.other_ns = loading.work_ns - std::min(loading.work_ns, known_ns);
+  loading.in_flight = 1;
+  return loading;
+}
+
+// A program may mark its batches but not its samples. Most samples are a file, or a read of a
+// library.
+void count_samples(Loading& loading) {
+  if (loading.samples == 0) loading.samples = std::max(loading.opens, loading.library_reads);
+}
+
 }  // namespace
 
 Profile with_loop_loading(const Profile& profile) {
-  if (profile.loading.work_ns > 0) return profile;
+  if (profile.loading.work_ns > 0) {
+    Profile seen = profile;
+    count_samples(seen.loading);
+    return seen;
+  }
+  if (const Loading loading = loading_in_waits(profile); loading.work_ns > 0) {
+    Profile seen = profile;
+    seen.loading = loading;
+    count_samples(seen.loading);
+    analyze::TimeSplit& mean = seen.time.mean;
+    mean.fetch_ns = std::max(mean.fetch_ns, mean.wait_ns);
+    mean.fetch_exposed_ns = std::max(mean.fetch_exposed_ns, mean.wait_ns);
+    return seen;
+  }
   const std::set<std::string_view> directories = data_directories(profile);
   Loading loading;
   uint64_t reading_ns = 0;  // in gaps with reads of data
@@ -131,7 +208,7 @@ Profile with_loop_loading(const Profile& profile) {
     if (layer.layer == analyze::Layer::kFormat) loading.library_bytes = layer.bytes_read;
   }
   Profile seen = profile;
-  loading.samples = std::max(loading.opens, loading.library_reads);
+  count_samples(loading);
   loading.in_flight = 1;
   seen.loading = loading;
   seen.stalls = std::move(rest);
