@@ -115,6 +115,8 @@ class Generation {
   Status share_findings();
   void note_own_folders();
   Status make_folders();
+  bool has_files() const;
+  void undo_if_empty() const;
   Status remove_leftovers();
   bool is_of_dataset(std::string_view name) const;
   Status find_missing();
@@ -147,6 +149,8 @@ class Generation {
   std::string partial_;          // of this run
   File held_;                    // that folder, on rank 0
   bool may_have_files_ = false;  // of an earlier generation
+  bool made_folder_ = false;     // on rank 0: folder_ was not there
+  bool wrote_manifest_ = false;  // on rank 0
   int64_t complete_ns_ = 0;      // when an earlier generation completed the dataset; 0: not known
   std::set<std::string> own_folders_;  // on rank 0; relative to folder_
   std::vector<std::string> notes_;
@@ -163,8 +167,38 @@ class Generation {
 Result<GenerateReport> Generation::run() {
   auto report = run_all();
   // All ranks have stopped: they agree on each error.
-  if (!report.ok() && rank_ == 0) static_cast<void>(remove_folder(partial_).ok());
+  if (!report.ok() && rank_ == 0) {
+    static_cast<void>(remove_folder(partial_).ok());
+    undo_if_empty();
+  }
   return report;
+}
+
+// Whether the folders of the dataset have any file.
+bool Generation::has_files() const {
+  std::error_code error;
+  for (const Split split : kSplits) {
+    for (fs::recursive_directory_iterator at(plan_.layout.folder(split), error), end;
+         !error && at != end; at.increment(error)) {
+      if (!at->is_directory(error)) return true;
+    }
+  }
+  return false;
+}
+
+// A generation that made no file, such as one that needs more space than there is, leaves nothing:
+// a manifest would refuse the next one, with smaller numbers.
+void Generation::undo_if_empty() const {
+  if (!wrote_manifest_ && !made_folder_) return;
+  if (has_files()) return;
+  if (wrote_manifest_) ::unlink(fmt::format("{}/{}", folder_, kManifestName).c_str());
+  // The longest names first: those of subfolders. Only those that are ours, and only if empty.
+  std::vector<std::string> folders(own_folders_.begin(), own_folders_.end());
+  std::ranges::sort(folders, std::ranges::greater(), &std::string::size);
+  for (const std::string& folder : folders) {
+    if (folder != ".") ::rmdir(fmt::format("{}/{}", folder_, folder).c_str());
+  }
+  if (own_folders_.contains(".")) ::rmdir(folder_.c_str());
 }
 
 Result<GenerateReport> Generation::run_all() {
@@ -182,6 +216,7 @@ Result<GenerateReport> Generation::run_all() {
     note_own_folders();
     manifest.folders.assign(own_folders_.begin(), own_folders_.end());
     RETURN_IF_ERROR(write_manifest(folder_, manifest));
+    wrote_manifest_ = true;
     return make_folders();
   };
   RETURN_IF_ERROR(comm_.agree(rank_ == 0 ? begin() : Status()));
@@ -202,9 +237,18 @@ Status Generation::prepare() {
   std::random_device random;
   partial_ = fmt::format("{}/{}{:08x}", folder_, kPartialName, random());
   std::error_code error;
-  if (!fs::exists(folder_, error)) own_folders_.insert(".");
+  if (!fs::exists(folder_, error)) {
+    own_folders_.insert(".");
+    made_folder_ = true;
+  }
   RETURN_IF_ERROR(make_folder(folder_));
   ASSIGN_OR_RETURN(const auto found, read_manifest(folder_));
+  // A generation that was killed before its first file was complete has made no dataset.
+  const bool is_nothing = found && !found->is_complete && !has_files();
+  if (is_nothing) {
+    own_folders_.insert(found->folders.begin(), found->folders.end());
+    return remove_leftovers();
+  }
   if (found) {
     ASSIGN_OR_RETURN(const Manifest wanted, manifest_of(*plan_.workload));
     RETURN_IF_ERROR(compare_manifests(folder_, *found, wanted));

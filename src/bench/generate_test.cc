@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <thread>
 
@@ -335,7 +337,68 @@ TEST_F(Generate, SaysBeforeTheFirstFileThatTheDiskIsTooSmall) {
   EXPECT_THAT(report.error().message(),
               HasSubstr("1,000,000 files to generate need 1000000000000000000 bytes (1 EB), but "));
   EXPECT_THAT(report.error().message(), HasSubstr(folder().string()));
-  EXPECT_THAT(files(), testing::IsEmpty());
+  EXPECT_FALSE(fs::exists(folder()));
+}
+
+// Files of this process cannot grow beyond `bytes`, as on a full disk.
+class FilesAtMost {
+ public:
+  explicit FilesAtMost(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit small{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+  }
+  ~FilesAtMost() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  sighandler_t handler_;
+  rlimit before_{};
+};
+
+TEST_F(Generate, ThatMadeNoFileLeavesNothingThatBlocksTheNext) {
+  fs::remove_all(folder());
+  Workload made = workload("raw", 3, 1);
+  made.dataset.num_subfolders_train = 2;
+  made.dataset.record_length_bytes = 5e6;
+  {
+    const FilesAtMost limit(100'000);
+    EXPECT_FALSE(run(made).ok());
+  }
+  EXPECT_FALSE(fs::exists(folder()));
+  fs::create_directories(folder() / "train");
+  std::ofstream(folder() / "notes.txt") << "mine";
+  {
+    const FilesAtMost limit(100'000);
+    EXPECT_FALSE(run(made).ok());
+  }
+  EXPECT_THAT(files(), testing::ElementsAre("notes.txt"));
+  EXPECT_TRUE(fs::exists(folder() / "train")) << "it was there before";
+  made.dataset.record_length_bytes = 5e3;
+  EXPECT_TRUE(run(made).ok());
+}
+
+TEST_F(Generate, ThatFailedLaterKeepsItsCompleteFilesAndTheirManifest) {
+  Workload made = workload("raw", 3, 1);
+  made.dataset.record_length_bytes = 5e3;
+  ASSERT_TRUE(run(made).ok());
+  fs::remove(folder() / "train/img_1_of_3.raw");
+  {
+    const FilesAtMost limit(3'000);
+    EXPECT_FALSE(run(made).ok());
+  }
+  EXPECT_THAT(files(), testing::Contains("millrace-manifest.json"));
+  EXPECT_TRUE(run(made).ok());
+}
+
+TEST_F(Generate, AKilledOneWithoutACompleteFileDoesNotBlockOtherKeys) {
+  Workload made = workload("npz", 6, 1);
+  fs::create_directories(folder());
+  ASSERT_TRUE(write_manifest(folder(), *manifest_of(made)).ok());
+  made.dataset.seed = 5;
+  EXPECT_TRUE(run(made).ok());
 }
 
 TEST_F(Generate, NamesAFolderThatCannotBeWritten) {
