@@ -94,6 +94,13 @@ TEST_F(ComposeTest, APathNeedsNoFolder) {
   EXPECT_EQ(workload->dataset.num_files_train, 32u);
 }
 
+TEST_F(ComposeTest, AFolderThatIsNotThereIsNotTheOneThatIsShipped) {
+  const auto workload = load_workload(
+      {.workload = "small", .overrides = {}, .config_dir = folder() / "missing", .scale = 1});
+  ASSERT_FALSE(workload.ok());
+  EXPECT_THAT(workload.error().message(), HasSubstr("missing: there is no such folder"));
+}
+
 TEST_F(ComposeTest, ErrorsNameTheFileThatIsWrong) {
   write("workload/base.yaml", "model: {name: base}\ntrain:\n  epoch: 9\n");
   EXPECT_THAT(error_of("job"), HasSubstr("workload/base.yaml:3: unknown key 'train.epoch'"));

@@ -20,6 +20,12 @@ Result<DataSize> required_data_size(const Workload& workload, const DataSizeQues
   if (question.host_count == 0 || question.host_memory_bytes == 0) {
     return fail(Errc::kInvalidArgument, "the number of hosts and their memory must be above 0");
   }
+  if (!workload.workflow.train && !workload.workflow.generate_data) {
+    return fail(Errc::kInvalidArgument,
+                "{} has no dataset: it only writes and reads checkpoints, whose sizes follow from "
+                "the model and the number of ranks",
+                workload.name.empty() ? "the workload" : workload.name);
+  }
   const auto samples_per_file = static_cast<double>(dataset.num_samples_per_file);
   const double file_bytes = samples_per_file * dataset.record_length_bytes;
   const double memory_bytes =

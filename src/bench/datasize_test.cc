@@ -1,5 +1,6 @@
 #include "bench/datasize.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace millrace::bench {
@@ -45,6 +46,17 @@ TEST(DataSize, HostsAddTheirMemory) {
 TEST(DataSize, OneFileMayBeEnough) {
   const auto size = required_data_size(workload_of(1000, 1'000'000'000, 1), {1, 1, kGib});
   EXPECT_EQ(size->file_count, 1u);
+}
+
+TEST(DataSize, RefusesAWorkloadWithoutADataset) {
+  Workload workload = workload_of(65536, 1, 1);
+  workload.name = "llama3_8b";
+  workload.workflow = {.train = false, .checkpoint = true};
+  const auto size = required_data_size(workload, {8, 1, kGib});
+  ASSERT_FALSE(size.ok());
+  EXPECT_THAT(size.error().message(), testing::HasSubstr("llama3_8b has no dataset"));
+  workload.workflow = {.generate_data = true, .train = false};
+  EXPECT_TRUE(required_data_size(workload, {8, 1, kGib}).ok());
 }
 
 TEST(DataSize, RefusesWhatCannotBe) {

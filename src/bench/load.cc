@@ -1,8 +1,10 @@
 #include "bench/load.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
+#include "base/text.h"
 #include "bench/check.h"
 #include "bench/compose.h"
 #include "bench/read_keys.h"
@@ -52,6 +54,11 @@ Result<Workload> workload_of(const Composition& composition) {
 }  // namespace
 
 Result<Workload> load_workload(const LoadOptions& options) {
+  std::error_code error;
+  if (!options.config_dir.empty() && !std::filesystem::is_directory(options.config_dir, error)) {
+    return fail(Errc::kNotFound, "--config-dir {}: there is no such folder",
+                printable(options.config_dir.string()));
+  }
   ASSIGN_OR_RETURN(const Composition composition,
                    compose(options.workload, options.overrides, options.config_dir));
   ASSIGN_OR_RETURN(Workload workload, workload_of(composition));
