@@ -24,13 +24,30 @@ struct FrameworkSign {
 };
 
 // The first entry found in any path of the job counts. TensorFlow and JAX come before PyTorch:
-// their programs often import torch for its data loaders, but not the reverse.
+// their programs often import torch for its data loaders.
 constexpr FrameworkSign kFrameworks[] = {
     {"/tensorflow/", "tensorflow"}, {"libtensorflow", "tensorflow"}, {"/jaxlib/", "jax"},
     {"/torch/", "pytorch"},         {"libtorch", "pytorch"},
 };
 
+// Regions that the recorder marks in PyTorch's own functions. PyTorch's programs open files of
+// TensorFlow if it is installed: its writer of TensorBoard and Transformers import it.
+constexpr std::string_view kTorchRegions[] = {"backward", "optimizer", "collate"};
+
+bool trains_with_torch(const trace::Trace& trace) {
+  const std::vector<std::string>& names = trace.names();
+  const auto has = [&](std::string_view part) {
+    return std::ranges::any_of(
+        names, [&](const std::string& name) { return name.find(part) != std::string::npos; });
+  };
+  const bool has_regions = std::ranges::any_of(kTorchRegions, [&](std::string_view region) {
+    return std::ranges::find(names, region) != names.end();
+  });
+  return has_regions && (has("/torch/") || has("libtorch"));
+}
+
 std::string find_framework(const trace::Trace& trace) {
+  if (trains_with_torch(trace)) return "pytorch";
   size_t best = std::size(kFrameworks);
   for (const std::string& name : trace.names()) {
     for (size_t i = 0; i < best; ++i) {

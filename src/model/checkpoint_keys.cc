@@ -20,14 +20,39 @@ uint64_t median_of(std::vector<double> values) {
   return values.empty() ? 0 : static_cast<uint64_t>(std::llround(quantile(values, 0.5)));
 }
 
-// Those that wrote something: a region without writes is no checkpoint.
+bool has_step_between(const Profile& profile, const Checkpoint& before, const Checkpoint& after) {
+  return std::ranges::any_of(profile.steps.all, [&](const analyze::StepStats& step) {
+    return before.begin_ns < step.begin_ns && step.begin_ns < after.begin_ns;
+  });
+}
+
+void merge(const Checkpoint& more, Checkpoint& checkpoint) {
+  checkpoint.end_ns = std::max(checkpoint.end_ns, more.end_ns);
+  checkpoint.ranks_writing = std::max(checkpoint.ranks_writing, more.ranks_writing);
+  checkpoint.bytes += more.bytes;
+  checkpoint.writes += more.writes;
+  checkpoint.stalled_ns += more.stalled_ns;
+}
+
+// Those that wrote something: a region without writes is no checkpoint. A job that saves the model
+// and then the optimizer writes one checkpoint, so what no step separates is one. Without steps,
+// each is taken as it is.
 std::vector<Checkpoint> written(const Profile& profile) {
-  std::vector<Checkpoint> all;
+  std::vector<Checkpoint> saves;
   for (const Checkpoint& checkpoint : profile.checkpoints) {
-    if (checkpoint.bytes > 0) all.push_back(checkpoint);
+    if (checkpoint.bytes > 0) saves.push_back(checkpoint);
   }
-  std::sort(all.begin(), all.end(),
-            [](const Checkpoint& a, const Checkpoint& b) { return a.begin_ns < b.begin_ns; });
+  std::ranges::sort(saves, {}, &Checkpoint::begin_ns);
+  std::vector<Checkpoint> all;
+  for (const Checkpoint& save : saves) {
+    const bool is_more =
+        !all.empty() && !profile.steps.all.empty() && !has_step_between(profile, all.back(), save);
+    if (is_more) {
+      merge(save, all.back());
+    } else {
+      all.push_back(save);
+    }
+  }
   return all;
 }
 
@@ -181,9 +206,9 @@ void set_layout(const Profile& profile, Sheet& sheet) {
 
 }  // namespace
 
-void derive_checkpoints(const Evidence& evidence, Sheet& sheet) {
+size_t derive_checkpoints(const Evidence& evidence, Sheet& sheet) {
   const std::vector<Checkpoint> all = written(evidence.profile);
-  if (all.empty()) return;
+  if (all.empty()) return 0;
   sheet.set("checkpoint.checkpoint_folder", sheet.workload().checkpoint.checkpoint_folder,
             fmt::format("checkpoints/{}/", sheet.workload().name), "not the job's own");
   set_size(all, sheet);
@@ -198,6 +223,7 @@ void derive_checkpoints(const Evidence& evidence, Sheet& sheet) {
       std::any_of(evidence.profile.stretches.begin(), evidence.profile.stretches.end(),
                   [](const auto& each) { return each.role == analyze::Role::kRestore; });
   if (restores) sheet.missing("The job also read a checkpoint.");
+  return all.size();
 }
 
 }  // namespace millrace::model

@@ -46,6 +46,7 @@ void derive_dataset(const Evidence& evidence, Sheet& sheet);
 void derive_reader(const Evidence& evidence, Sheet& sheet);
 void derive_training(const Evidence& evidence, Sheet& sheet);
 void derive_evaluation(const Evidence& evidence, Sheet& sheet);
-void derive_checkpoints(const Evidence& evidence, Sheet& sheet);
+// Returns how many there are.
+size_t derive_checkpoints(const Evidence& evidence, Sheet& sheet);
 
 }  // namespace millrace::model

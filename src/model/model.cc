@@ -62,16 +62,16 @@ void set_framework(const Profile& profile, Sheet& sheet) {
   }
 }
 
-void set_workflow(const Evidence& evidence, bool has_checkpoints, Sheet& sheet) {
+void set_workflow(const Evidence& evidence, size_t checkpoints, Sheet& sheet) {
   bench::WorkflowConfig& workflow = sheet.workload().workflow;
   sheet.set("workflow.train", workflow.train, true, "");
   if (evidence.counts.eval_passes > 0 && sheet.workload().dataset.num_files_eval > 0) {
     sheet.set("workflow.evaluation", workflow.evaluation, true,
               counted(evidence.counts.eval_passes, "evaluation", "evaluations"));
   }
-  if (has_checkpoints) {
+  if (checkpoints > 0) {
     sheet.set("workflow.checkpoint", workflow.checkpoint, true,
-              counted(evidence.profile.checkpoints.size(), "checkpoint", "checkpoints"));
+              counted(checkpoints, "checkpoint", "checkpoints"));
   }
 }
 
@@ -107,11 +107,7 @@ Result<Modelled> model_of(const Profile& profile, const ModelOptions& options) {
   derive_reader(evidence, sheet);
   derive_training(evidence, sheet);
   if (sheet.workload().dataset.num_files_eval > 0) derive_evaluation(evidence, sheet);
-  derive_checkpoints(evidence, sheet);
-  set_workflow(
-      evidence,
-      sheet.workload().checkpoint.checkpoint_folder != bench::CheckpointConfig().checkpoint_folder,
-      sheet);
+  set_workflow(evidence, derive_checkpoints(evidence, sheet), sheet);
   set_ranks(evidence, sheet);
   return sheet.take();
 }

@@ -10,6 +10,7 @@
 #include "analyze/analyze.h"
 #include "analyze/testing/trace_builder.h"
 #include "base/temporary_directory.h"
+#include "model/modelled_text.h"
 
 namespace millrace::model {
 namespace {
@@ -33,6 +34,7 @@ struct SmallJob {
   std::string extension = "npy";
   uint64_t size = 4224;
   bool checkpoints = false;      // after each epoch
+  int64_t checkpoint_files = 1;  // of each of these
   int64_t step_checkpoints = 0;  // every so many steps
 };
 
@@ -59,7 +61,7 @@ class ModelTest : public testing::Test {
         now += kStep;
         if (job.step_checkpoints > 0 && (step + 1) % job.step_checkpoints == 0) save(main, now);
       }
-      if (job.checkpoints) save(main, now);
+      for (int64_t i = 0; job.checkpoints && i < job.checkpoint_files; ++i) save(main, now);
     }
   }
 
@@ -179,6 +181,37 @@ TEST_F(ModelTest, CheckpointsAfterEachEpoch) {
   EXPECT_EQ(checkpoint.write_mode, "sync");
   EXPECT_NEAR(modelled.workload.train.computation_time.first, 0.029, 1e-4)
       << "checkpoints are not compute";
+}
+
+TEST_F(ModelTest, ModelAndOptimizerAreOneCheckpoint) {
+  train({.epochs = 3, .checkpoints = true, .checkpoint_files = 2});
+  const analyze::Profile job = profile();
+  ASSERT_EQ(job.checkpoints.size(), 6u);
+  const Modelled modelled = *model_of(job);
+  EXPECT_EQ(modelled.workload.checkpoint.checkpoint_after_epoch, 1u);
+  EXPECT_EQ(modelled.workload.checkpoint.epochs_between_checkpoints, 1u);
+  EXPECT_EQ(modelled.workload.checkpoint.steps_between_checkpoints, 0u);
+  EXPECT_EQ(modelled.workload.model.model_size_bytes, 2'000'000u);
+  EXPECT_THAT(modelled_yaml(modelled), HasSubstr("3 checkpoints"));
+}
+
+TEST_F(ModelTest, AJobOfPytorchIsOneEvenIfItLooksAtTensorflow) {
+  train({});
+  const Program main = job_.program({.command = "python3 train.py"});
+  main.open("/usr/lib/python3/dist-packages/torch/__init__.py", {.at = 1ms});
+  main.open("/usr/lib/python3/dist-packages/tensorflow/__init__.py", {.at = 2ms});
+  main.region("backward", {.at = 200ms, .takes = 1ms});
+  const Modelled modelled = *model_of(profile());
+  EXPECT_EQ(modelled.workload.framework, "pytorch");
+  EXPECT_EQ(modelled.workload.reader.data_loader, "pytorch");
+}
+
+TEST_F(ModelTest, AJobOfTensorflowIsOneEvenIfItImportsTorch) {
+  train({});
+  const Program main = job_.program({.command = "python3 train.py"});
+  main.open("/usr/lib/python3/dist-packages/torch/__init__.py", {.at = 1ms});
+  main.open("/usr/lib/python3/dist-packages/tensorflow/__init__.py", {.at = 2ms});
+  EXPECT_EQ(model_of(profile())->workload.framework, "tensorflow");
 }
 
 TEST_F(ModelTest, CheckpointsEveryFewSteps) {
