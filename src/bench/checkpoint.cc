@@ -153,11 +153,11 @@ class FolderCheckpointer final : public Checkpointer {
 
 Status FolderCheckpointer::prepare(const CheckpointerOptions& options) {
   Status status;
-  if (is_first()) {
+  if (is_first() && !options.only_reads) {
     status = make_directories(folder_);
     if (status.ok()) status = remove_partial_checkpoints(folder_, notes_);
   }
-  if (mode_ == WriteMode::kLocalFlush && status.ok()) {
+  if (mode_ == WriteMode::kLocalFlush && status.ok() && !options.only_reads) {
     status = make_directories(local_folder_);
     // Several ranks of a node may do this at once and be in each other's way: any of them succeeds.
     if (status.ok()) static_cast<void>(remove_partial_checkpoints(local_folder_, notes_).ok());

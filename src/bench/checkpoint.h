@@ -59,6 +59,7 @@ struct CheckpointResult {
 struct CheckpointerOptions {
   uint32_t ranks_per_node = 0;  // 0: counted by host name if recovery_rank_shift needs it
   std::string run = {};         // part of the names of partial checkpoints; empty: random
+  bool only_reads = false;      // changes nothing in the folders; save() is not called
 };
 
 class Checkpointer {

@@ -37,8 +37,12 @@ class CheckpointSchedule {
 
   uint64_t saved_count() const { return saved_count_; }
 
-  // The numbers of a job that only writes and reads checkpoints; 0 if they are not set.
-  uint64_t write_count() const { return write_count_; }
+  // How many a job without training writes: as many as are asked for. If nothing is, one, unless
+  // some are to be read.
+  uint64_t write_count_alone() const {
+    return is_limited_ ? write_count_ : (read_count_ == 0 ? 1 : 0);
+  }
+  // How many are to be read back; 0 if that is not set.
   uint64_t read_count() const { return read_count_; }
   // How long such a job computes before each checkpoint.
   std::chrono::nanoseconds pause() const { return pause_; }

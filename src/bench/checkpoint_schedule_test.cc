@@ -78,9 +78,19 @@ TEST(CheckpointSchedule, AJobOfCheckpointsOnlyHasCountsAndAPause) {
   config.time_between_checkpoints_s = 0.25;
   config.num_checkpoints_write = 10;
   const CheckpointSchedule schedule(config);
-  EXPECT_EQ(schedule.write_count(), 10u);
+  EXPECT_EQ(schedule.write_count_alone(), 10u);
   EXPECT_EQ(schedule.read_count(), 0u);
   EXPECT_EQ(schedule.pause(), 250ms);
+}
+
+TEST(CheckpointSchedule, AJobOfCheckpointsOnlyWritesNoneIfItIsToReadOrToWriteZero) {
+  CheckpointConfig config;
+  EXPECT_EQ(CheckpointSchedule(config).write_count_alone(), 1u) << "nothing is asked for";
+  config.num_checkpoints_read = 3;
+  EXPECT_EQ(CheckpointSchedule(config).write_count_alone(), 0u) << "as in DLIO";
+  config.num_checkpoints_read = -1;
+  config.num_checkpoints_write = 0;
+  EXPECT_EQ(CheckpointSchedule(config).write_count_alone(), 0u);
 }
 
 }  // namespace

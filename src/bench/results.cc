@@ -30,7 +30,7 @@ class FigureWriter {
   void put(const std::vector<CheckpointResult>& results) {
     put(static_cast<uint64_t>(results.size()));
     for (const CheckpointResult& one : results) {
-      put(one.size_bytes), put(one.file_count), put(one.fsync_count);
+      put(one.size_bytes), put(one.file_count), put(one.fsync_count), put(one.cached_bytes);
       put(static_cast<double>(one.duration.count()) * 1e-9);
     }
   }
@@ -80,8 +80,10 @@ Status add_checkpoints(ByteReader& in, CheckpointFigures& sum) {
     ASSIGN_OR_RETURN(const uint64_t bytes, in.read<uint64_t>());
     ASSIGN_OR_RETURN(const uint64_t files, in.read<uint64_t>());
     ASSIGN_OR_RETURN(const uint64_t fsyncs, in.read<uint64_t>());
+    ASSIGN_OR_RETURN(const uint64_t cached_bytes, in.read<uint64_t>());
     ASSIGN_OR_RETURN(const double seconds, in.read<double>());
     sum.bytes += bytes, sum.files += files, sum.fsyncs += fsyncs;
+    sum.cached_bytes += cached_bytes;
     sum.seconds[i] = std::max(sum.seconds[i], seconds);
   }
   return {};

@@ -48,6 +48,7 @@ struct CheckpointFigures {
   uint64_t bytes = 0;  // of all ranks and checkpoints
   uint64_t files = 0;
   uint64_t fsyncs = 0;
+  uint64_t cached_bytes = 0;    // in the page cache before they were read
   std::vector<double> seconds;  // of each checkpoint: the slowest rank
 };
 

@@ -84,7 +84,13 @@ void dlio_checkpoints(JsonWriter& json, std::string_view name, const CheckpointF
   json.field(fmt::format("{}_checkpoint_io_stdev_GB_per_second", name), deviation(speeds));
   json.field(fmt::format("{}_checkpoint_duration_mean_seconds", name), mean(figures.seconds));
   json.field(fmt::format("{}_checkpoint_duration_stdev_seconds", name), deviation(figures.seconds));
-  json.field("checkpoint_size_GB", each / kGiB);
+}
+
+void dlio_checkpoint_size(JsonWriter& json, const RunFigures& run) {
+  const CheckpointFigures& figures = run.saves.count > 0 ? run.saves : run.loads;
+  if (figures.count == 0) return;
+  json.field("checkpoint_size_GB",
+             static_cast<double>(figures.bytes) / static_cast<double>(figures.count) / kGiB);
 }
 
 std::string dlio_summary(const RunFigures& run, const Workload& workload) {
@@ -114,6 +120,7 @@ std::string dlio_summary(const RunFigures& run, const Workload& workload) {
   dlio_metrics(json, run, Split::kEval, workload.metric_au);
   dlio_checkpoints(json, "save", run.saves);
   dlio_checkpoints(json, "load", run.loads);
+  dlio_checkpoint_size(json, run);
   json.end_object();
   json.end_object();
   return std::move(json).finish();
@@ -160,6 +167,7 @@ void checkpoints_json(JsonWriter& json, std::string_view name, const CheckpointF
   json.field("bytes", figures.bytes);
   json.field("files", figures.files);
   json.field("fsyncs", figures.fsyncs);
+  json.field("cached_bytes", figures.cached_bytes);
   list(json, "seconds", figures.seconds);
   json.end_object();
 }
@@ -269,16 +277,21 @@ void add_rows(Table& table, const RunFigures& run) {
   }
 }
 
-std::string checkpoint_text(std::string_view what, const CheckpointFigures& figures) {
+std::string checkpoint_text(std::string_view what, const CheckpointFigures& figures, bool is_load) {
   if (figures.count == 0) return {};
   double seconds = 0;
   for (const double one : figures.seconds) seconds += one;
+  const std::string how =
+      is_load ? fmt::format("{:.0f} % of it in the page cache",
+                            figures.bytes == 0 ? 0
+                                               : static_cast<double>(figures.cached_bytes) * 100 /
+                                                     static_cast<double>(figures.bytes))
+              : fmt::format("{} fsync", figures.fsyncs);
   return fmt::format(
-      "{:<18}{} of {} in {}, {}, {} fsync\n", what, counted(figures.count, "time", "times"),
+      "{:<18}{} of {} in {}, {}, {}\n", what, counted(figures.count, "time", "times"),
       format_bytes(figures.bytes / figures.count),
       counted(figures.files / figures.count, "file", "files"),
-      format_bandwidth(seconds > 0 ? static_cast<double>(figures.bytes) / seconds : 0),
-      figures.fsyncs);
+      format_bandwidth(seconds > 0 ? static_cast<double>(figures.bytes) / seconds : 0), how);
 }
 
 }  // namespace
@@ -383,8 +396,8 @@ std::string figures_text(const RunFigures& run, const Workload& workload,
                         workload.metric_au * 100);
   }
   text += fmt::format("{:<18}{:.3f} s until the first epoch\n", "start", run.setup_seconds);
-  text += checkpoint_text("checkpoints", run.saves);
-  text += checkpoint_text("read back", run.loads);
+  text += checkpoint_text("checkpoints", run.saves, /*is_load=*/false);
+  text += checkpoint_text("read back", run.loads, /*is_load=*/true);
   if (run.bad_samples > 0) {
     text += fmt::format("{:<18}{} left out; the first: {}\n", "bad samples", run.bad_samples,
                         run.first_bad_sample);

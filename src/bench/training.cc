@@ -73,6 +73,12 @@ class SplitFeed {
   std::unique_ptr<BatchFeed> batches_;  // after the dataset, whose source it reads
 };
 
+struct SavedAt {
+  uint64_t epoch = 0;
+  uint64_t step = 0;
+  uint64_t total_step = 0;
+};
+
 class Training {
  public:
   Training(const Workload& workload, const Layout& layout, comm::Comm& comm,
@@ -111,7 +117,9 @@ class Training {
       ASSIGN_OR_RETURN(eval_, SplitFeed::open(workload_, layout_, Split::kEval, seed, comm_));
     }
     if (workload_.workflow.checkpoint) {
-      ASSIGN_OR_RETURN(checkpointer_, Checkpointer::open(workload_, comm_));
+      ASSIGN_OR_RETURN(checkpointer_,
+                       Checkpointer::open(workload_, comm_, {.only_reads = only_reads()}));
+      RETURN_IF_ERROR(check_readable());
     }
     return comm_.barrier();
   }
@@ -239,7 +247,7 @@ class Training {
   Status save(const TrainingMoment& moment) {
     const Region region(MILLRACE_CHECKPOINT);
     schedule_.saved(moment);
-    last_saved_ = {moment.epoch, moment.step, step_};
+    saved_.push_back({moment.epoch, moment.step, step_});
     const std::string name =
         fmt::format("checkpoint in epoch {} after step {}", moment.epoch, step_);
     note(name + " begins");
@@ -248,26 +256,87 @@ class Training {
     return {};
   }
 
-  // A workload without training writes its checkpoints here; all read back as many as asked.
+  // A workload without training writes and reads its checkpoints here, as DLIO does: those of
+  // steps 1 to num_checkpoints_write, and 1 to num_checkpoints_read. Without writing, it reads what
+  // an earlier run wrote, so that the two can be measured apart.
   Status finish_checkpoints() {
     if (!workload_.workflow.train) {
-      const uint64_t count = std::max<uint64_t>(schedule_.write_count(), 1);
-      for (uint64_t i = 0; i < count; ++i) {
+      for (uint64_t i = 0; i < schedule_.write_count_alone(); ++i) {
         wait_until(monotonic_now(), schedule_.pause(), options_.compute);
         ++step_;
         RETURN_IF_ERROR(save({.epoch = 1, .step = step_, .elapsed = monotonic_now() - begin_}));
       }
     }
     RETURN_IF_ERROR(checkpointer_->finish());
-    for (uint64_t i = 0; last_saved_ && i < schedule_.read_count(); ++i) {
+    for (const SavedAt& each : to_read_back()) {
+      if (!workload_.workflow.train) {
+        wait_until(monotonic_now(), schedule_.pause(), options_.compute);
+      }
       const Region region(MILLRACE_RESTORE);
-      RETURN_IF_ERROR(
-          checkpointer_->load(last_saved_->epoch, last_saved_->step, last_saved_->total_step));
+      RETURN_IF_ERROR(checkpointer_->load(each.epoch, each.step, each.total_step));
     }
     for (const CheckpointResult& result : checkpointer_->results()) {
       (result.is_load ? run_.loads : run_.saves).push_back(result);
     }
-    run_.notes = checkpointer_->notes();
+    run_.notes.insert(run_.notes.end(), checkpointer_->notes().begin(),
+                      checkpointer_->notes().end());
+    return {};
+  }
+
+  // Of a training: the first ones that it wrote and that `keep` has left.
+  std::vector<SavedAt> to_read_back() {
+    std::vector<SavedAt> wanted;
+    if (!workload_.workflow.train) {
+      for (uint64_t i = 1; i <= schedule_.read_count(); ++i) wanted.push_back({1, i, i});
+      return wanted;
+    }
+    wanted = saved_;
+    const uint64_t keep = workload_.checkpoint.keep;
+    if (keep > 0 && wanted.size() > keep)
+      wanted.erase(wanted.begin(), wanted.end() - static_cast<ptrdiff_t>(keep));
+    if (wanted.size() < schedule_.read_count() && comm_.speaks()) {
+      run_.notes.push_back(fmt::format(
+          "checkpoint.num_checkpoints_read is {}, but {} of this training can be read back",
+          schedule_.read_count(), counted(wanted.size(), "checkpoint", "checkpoints")));
+    }
+    wanted.resize(std::min<size_t>(wanted.size(), schedule_.read_count()));
+    return wanted;
+  }
+
+  bool only_reads() const {
+    return workload_.workflow.train ? workload_.checkpoint.num_checkpoints_write == 0
+                                    : schedule_.write_count_alone() == 0;
+  }
+
+  // Before hours of writing: whether there will be all that is to be read.
+  Status check_readable() {
+    if (workload_.workflow.train) return {};
+    Status status;
+    if (comm_.rank() == comm::kFirstRank) status = find_missing();
+    return comm_.agree(status);
+  }
+
+  Status find_missing() const {
+    const CheckpointConfig& config = workload_.checkpoint;
+    ASSIGN_OR_RETURN(const auto there, find_checkpoints(config.checkpoint_folder));
+    const uint64_t written = schedule_.write_count_alone();
+    for (uint64_t i = 1; i <= schedule_.read_count(); ++i) {
+      const bool is_removed = config.keep > 0 && i + config.keep <= written;
+      const CheckpointId id{.epoch = 1, .step = i};
+      if (i <= written && !is_removed) continue;
+      const std::string path = checkpoint_path(config.checkpoint_folder, id).native();
+      if (is_removed) {
+        return fail(Errc::kInvalidArgument,
+                    "{}: would be removed before it is read back, because checkpoint.keep is {}; "
+                    "keep as many as num_checkpoints_read asks for, {}",
+                    path, config.keep, schedule_.read_count());
+      }
+      if (i > written && std::ranges::find(there, id) != there.end()) continue;
+      return fail(Errc::kNotFound,
+                  "{}: there is no such checkpoint, but checkpoint.num_checkpoints_read asks for "
+                  "{}; write as many first (num_checkpoints_write), or read fewer",
+                  path, schedule_.read_count());
+    }
     return {};
   }
 
@@ -288,12 +357,7 @@ class Training {
   std::optional<SplitFeed> train_;
   std::optional<SplitFeed> eval_;
   std::unique_ptr<Checkpointer> checkpointer_;
-  struct SavedAt {
-    uint64_t epoch = 0;
-    uint64_t step = 0;
-    uint64_t total_step = 0;
-  };
-  std::optional<SavedAt> last_saved_;
+  std::vector<SavedAt> saved_;
   nanoseconds begin_{};
   uint64_t epoch_ = 1;    // counted from 1
   uint64_t step_ = 0;     // of the whole run

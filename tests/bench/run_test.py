@@ -168,6 +168,79 @@ class RunTest(BenchTest):
         self.assertEqual(len(report["epochs"]), 2)
 
 
+class CheckpointPhasesTest(BenchTest):
+    """Writing and reading are measured apart, as MLPerf Storage asks for."""
+
+    def checkpoints(self, *keys, code=0):
+        workload = self.workload("synthetic", more=f"checkpoint: {{checkpoint_folder: {self.folder}/c}}")
+        done = self.bench(workload, "workflow.train=false", "workflow.checkpoint=true", *keys, *(() if code else ("--json",)),
+                          code=code)
+        return done if code else json.loads(done.stdout)
+
+    def contents(self):
+        return {path.relative_to(self.folder): (path.read_bytes(), path.stat().st_mtime_ns)
+                for path in (self.folder / "c").rglob("*") if path.is_file()}
+
+    def test_a_read_phase_writes_nothing_and_reads_the_first_ones(self):
+        figures = self.checkpoints("checkpoint.num_checkpoints_write=4")
+        self.assertEqual((figures["checkpoint_saves"]["count"], figures["checkpoint_loads"]["count"]), (4, 0))
+        before = self.contents()
+        figures = self.checkpoints("checkpoint.num_checkpoints_write=0", "checkpoint.num_checkpoints_read=3")
+        self.assertEqual((figures["checkpoint_saves"]["count"], figures["checkpoint_loads"]["count"]), (0, 3))
+        self.assertEqual(self.contents(), before)
+        metric = json.loads((self.folder / "out" / "summary.json").read_text())["metric"]
+        self.assertIn("load_checkpoint_io_mean_GB_per_second", metric)
+        self.assertNotIn("save_checkpoint_io_mean_GB_per_second", metric)
+        self.assertGreater(metric["checkpoint_size_GB"], 0)
+
+    @unittest.skipUnless(CAN_TRACE, "needs strace")
+    def test_each_is_read_once(self):
+        self.checkpoints("checkpoint.num_checkpoints_write=3")
+        log = self.folder / "strace.log"
+        workload = self.folder / "w.yaml"
+        self.bench(workload, "workflow.train=false", "workflow.checkpoint=true", "checkpoint.num_checkpoints_write=0",
+                   "checkpoint.num_checkpoints_read=3",
+                   program=("strace", "-f", "-e", "trace=openat", "-o", str(log), MILLRACE))
+        opened = [line.split('"')[1] for line in log.read_text().splitlines() if ".pt\"" in line]
+        folders = [Path(path).parent.name for path in opened]
+        self.assertEqual(sorted(set(folders)), [f"global_epoch1_step{i}" for i in (1, 2, 3)])
+        self.assertEqual(len(opened), len(set(opened)))
+
+    def test_a_flipped_byte_in_any_of_them_is_found(self):
+        for step in (1, 2, 3):
+            self.checkpoints("checkpoint.num_checkpoints_write=3")
+            victim = next((self.folder / "c" / f"global_epoch1_step{step}").glob("*.pt"))
+            data = bytearray(victim.read_bytes())
+            data[len(data) // 2] ^= 1
+            victim.write_bytes(data)
+            done = self.checkpoints("checkpoint.num_checkpoints_write=0", "checkpoint.num_checkpoints_read=3", code=1)
+            self.assertIn(f"global_epoch1_step{step}/", done.stderr)
+            shutil.rmtree(self.folder / "c")
+
+    def test_what_is_not_there_is_an_error_before_anything_is_made(self):
+        done = self.checkpoints("checkpoint.num_checkpoints_write=0", "checkpoint.num_checkpoints_read=1", code=1)
+        self.assertIn("global_epoch1_step1: there is no such checkpoint, but checkpoint.num_checkpoints_read asks for 1",
+                      done.stderr)
+        self.assertFalse((self.folder / "c").exists())
+        self.checkpoints("checkpoint.num_checkpoints_write=2")
+        done = self.checkpoints("checkpoint.num_checkpoints_write=0", "checkpoint.num_checkpoints_read=3", code=1)
+        self.assertIn("global_epoch1_step3: there is no such checkpoint", done.stderr)
+        before = self.contents()
+        done = self.checkpoints("checkpoint.num_checkpoints_write=2", "checkpoint.num_checkpoints_read=2",
+                                "checkpoint.keep=1", code=1)
+        self.assertIn("global_epoch1_step1: would be removed before it is read back", done.stderr)
+        self.assertEqual(self.contents(), before)
+
+    def test_a_training_reads_back_the_first_ones_that_it_wrote(self):
+        workload = self.workload(workflow=", checkpoint: True", more=f"checkpoint: {{checkpoint_folder: {self.folder}/c}}")
+        self.bench(workload, "--generate-only")
+        figures = self.figures(workload, "checkpoint.num_checkpoints_read=2", "checkpoint.steps_between_checkpoints=1")
+        self.assertEqual((figures["checkpoint_saves"]["count"], figures["checkpoint_loads"]["count"]), (6, 2))
+        done = self.bench(workload, "checkpoint.num_checkpoints_read=3", "checkpoint.keep=1")
+        self.assertIn("but 1 checkpoint of this training can be read back", done.stderr)
+        self.assertRegex(done.stdout, r"read back +1 time of")
+
+
 class OwnFilesTest(BenchTest):
     """What others have put into the folders of a run stays."""
 
