@@ -138,6 +138,68 @@ PassFigures combine(std::span<const std::vector<PassFigures>> by_rank, size_t pa
   return all;
 }
 
+// The steps that count, of `count` steps of a block. DLIO counts the last ones, which do not, from
+// the end of the epoch, so that they are only left out in an epoch of one block.
+struct Kept {
+  size_t begin = 0;
+  size_t end = 0;
+};
+Kept kept_of(size_t count, size_t epoch_count, const OutputConfig& output) {
+  const size_t begin = output.exclude_start_steps;
+  const size_t end =
+      std::min(count, epoch_count - std::min<size_t>(output.exclude_end_steps, epoch_count));
+  if (begin < end) return {.begin = begin, .end = end};
+  return {.begin = 0, .end = count};  // too few to leave any out
+}
+
+struct DlioFigures {
+  double au = 0;
+  double samples_per_second = 0;
+};
+
+// Of a block of training, or of an evaluation.
+DlioFigures dlio_figures_of(std::span<const Step> steps, uint64_t duration_ns, const Pass& pass,
+                            const Workload& workload) {
+  const Kept kept = kept_of(steps.size(), pass.steps.size(), workload.output);
+  uint64_t computed_ns = 0, excluded_ns = 0;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const bool counts = kept.begin <= i && i < kept.end;
+    if (counts) computed_ns += steps[i].compute_ns;
+    if (!counts) excluded_ns += steps[i].wait_ns + steps[i].compute_ns;
+  }
+  DlioFigures figures;
+  if (duration_ns <= excluded_ns) return figures;
+  const double counted_seconds = seconds_of(duration_ns - excluded_ns);
+  figures.au = seconds_of(computed_ns) / counted_seconds;
+  const auto count = static_cast<double>(steps.size());
+  if (pass.split == Split::kEval) {
+    figures.samples_per_second =
+        count * static_cast<double>(workload.reader.batch_size_eval) / seconds_of(duration_ns);
+  } else if (count > 2) {
+    // The constant 2 is DLIO's own.
+    figures.samples_per_second =
+        (count - 2) * static_cast<double>(workload.reader.batch_size) / counted_seconds;
+  }
+  return figures;
+}
+
+void add_dlio_figures(const Pass& pass, const Workload& workload, PassFigures& figures) {
+  const Block whole{.steps = pass.steps.size(), .duration_ns = pass.duration_ns};
+  const std::span<const Block> blocks =
+      pass.blocks.empty() ? std::span(&whole, 1) : std::span(pass.blocks);
+  size_t first = 0;
+  for (const Block& block : blocks) {
+    const auto steps = std::span(pass.steps).subspan(first, static_cast<size_t>(block.steps));
+    const DlioFigures each = dlio_figures_of(steps, block.duration_ns, pass, workload);
+    const double weight = pass.steps.empty() ? 0
+                                             : static_cast<double>(block.steps) /
+                                                   static_cast<double>(pass.steps.size());
+    figures.au_dlio += each.au * weight;
+    figures.dlio_samples_per_second += each.samples_per_second * weight;
+    first += steps.size();
+  }
+}
+
 }  // namespace
 
 PassFigures figures_of(const Pass& pass, const Workload& workload) {
@@ -149,34 +211,21 @@ PassFigures figures_of(const Pass& pass, const Workload& workload) {
                       .reads = pass.reads,
                       .seconds = seconds_of(pass.duration_ns),
                       .checkpoint_seconds = seconds_of(pass.checkpoint_ns)};
-  const size_t count = pass.steps.size();
-  size_t first = workload.output.exclude_start_steps;
-  size_t last = count - std::min<size_t>(workload.output.exclude_end_steps, count);
-  if (first >= last) first = 0, last = count;  // too few to leave any out
-  double whole = 0, nominal = 0, computed = 0, excluded = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const Step& step = pass.steps[i];
+  for (const Step& step : pass.steps) {
     figures.wait_seconds += seconds_of(step.wait_ns);
     figures.compute_seconds += seconds_of(step.compute_ns);
     figures.harness_seconds +=
         seconds_of(step.whole_ns - std::min(step.whole_ns, step.wait_ns + step.compute_ns));
-    if (i < first || i >= last) {
-      excluded += seconds_of(step.wait_ns + step.compute_ns);
-      continue;
-    }
-    whole += seconds_of(step.whole_ns);
-    nominal += seconds_of(step.nominal_ns);
-    computed += seconds_of(step.compute_ns);
   }
-  if (count > 0) figures.first_batch_seconds = seconds_of(pass.steps[0].wait_ns);
-  if (whole > 0) figures.au = nominal / whole;
-  if (figures.seconds > excluded) figures.au_dlio = computed / (figures.seconds - excluded);
-  const uint64_t batch =
-      pass.split == Split::kTrain ? workload.reader.batch_size : workload.reader.batch_size_eval;
-  // The constant 2 is DLIO's own.
-  if (count > 2 && figures.seconds > 0) {
-    figures.dlio_samples_per_second = static_cast<double>((count - 2) * batch) / figures.seconds;
+  if (!pass.steps.empty()) figures.first_batch_seconds = seconds_of(pass.steps[0].wait_ns);
+  uint64_t whole_ns = 0, nominal_ns = 0;
+  const Kept kept = kept_of(pass.steps.size(), pass.steps.size(), workload.output);
+  for (size_t i = kept.begin; i < kept.end; ++i) {
+    whole_ns += pass.steps[i].whole_ns;
+    nominal_ns += pass.steps[i].nominal_ns;
   }
+  if (whole_ns > 0) figures.au = static_cast<double>(nominal_ns) / static_cast<double>(whole_ns);
+  add_dlio_figures(pass, workload, figures);
   return figures;
 }
 

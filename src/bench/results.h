@@ -2,7 +2,10 @@
 //
 // Two definitions of accelerator utilisation. `au` is ours: the compute time that the workload
 // asks for, by the time that its steps took. `au_dlio` is DLIO's: the compute time as it was, by
-// the length of the epoch; a slow machine that computes longer scores higher there.
+// the length of the epoch without the excluded steps; a slow machine that computes longer scores
+// higher there. DLIO's samples per second are also by that time in training, but by the whole pass
+// in an evaluation. If checkpoints divide an epoch, DLIO's figures are the means of its blocks,
+// weighted with their steps.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +43,11 @@ struct PassFigures {
   }
   double bytes_per_second() const {
     return seconds > 0 ? static_cast<double>(bytes_read) / seconds : 0;
+  }
+  // DLIO's samples per second times the length of a sample: as it was read, not as it should be.
+  double dlio_bytes_per_second() const {
+    if (samples == 0) return 0;
+    return dlio_samples_per_second * static_cast<double>(bytes_read) / static_cast<double>(samples);
   }
 };
 

@@ -67,8 +67,8 @@ void dlio_metrics(JsonWriter& json, const RunFigures& run, Split split, double e
   list(json, name + "_throughput_samples_per_second", speed);
   json.field(name + "_throughput_mean_samples_per_second", mean(speed));
   json.field(name + "_throughput_stdev_samples_per_second", deviation(speed));
-  const auto io =
-      of_passes(run, split, [](const PassFigures& pass) { return pass.bytes_per_second() / kMiB; });
+  const auto io = of_passes(
+      run, split, [](const PassFigures& pass) { return pass.dlio_bytes_per_second() / kMiB; });
   json.field(name + "_io_mean_MB_per_second", mean(io));
   json.field(name + "_io_stdev_MB_per_second", deviation(io));
 }
@@ -205,6 +205,13 @@ std::string rank_epochs(const RankRun& run, const Workload& workload) {
     json.field("duration", seconds_of(pass.duration_ns));
     json.field("au", figures.au_dlio * 100);
     json.field("throughput", figures.dlio_samples_per_second);
+    for (size_t i = 0; i < pass.blocks.size() && pass.split == Split::kTrain; ++i) {
+      json.key(fmt::format("block{}", i + 1));
+      json.begin_object(JsonLayout::kOneLine);
+      json.field("steps", pass.blocks[i].steps);
+      json.field("duration", seconds_of(pass.blocks[i].duration_ns));
+      json.end_object();
+    }
     json.end_object();
   }
   json.end_object();

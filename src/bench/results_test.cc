@@ -30,10 +30,45 @@ TEST(Results, UtilisationIsNominalComputeByTheTimeOfSteps) {
   EXPECT_THAT(figures.au, DoubleNear(8.0 / 12, 1e-9));
   // DLIO: 10 steps of 9 ms in the whole time of 180 ms less the first step's 59 ms.
   EXPECT_THAT(figures.au_dlio, DoubleNear(90.0 / 121, 1e-9));
-  EXPECT_THAT(figures.dlio_samples_per_second, DoubleNear(9 * 4 / 0.18, 1e-6));
+  EXPECT_THAT(figures.dlio_samples_per_second, DoubleNear(9 * 4 / 0.121, 1e-6));
   EXPECT_THAT(figures.samples_per_second(), DoubleNear(44 / 0.18, 1e-6));
   EXPECT_THAT(figures.first_batch_seconds, DoubleNear(0.05, 1e-9));
   EXPECT_THAT(figures.harness_seconds, DoubleNear(0.011, 1e-9));
+}
+
+TEST(Results, AnEvaluationsThroughputHasAllStepsAndTheWholeTimeAsInDlio) {
+  Workload workload;
+  workload.reader.batch_size_eval = 6;
+  Pass pass = pass_of(11);
+  pass.split = Split::kEval;
+  const PassFigures figures = figures_of(pass, workload);
+  EXPECT_THAT(figures.dlio_samples_per_second, DoubleNear(11 * 6 / 0.18, 1e-6));
+  EXPECT_THAT(figures.au_dlio, DoubleNear(90.0 / 121, 1e-9));
+}
+
+TEST(Results, CheckpointsDivideAnEpochIntoBlocksAsInDlio) {
+  Workload workload;
+  workload.reader.batch_size = 4;
+  Pass pass = pass_of(11);
+  pass.blocks = {{.steps = 5, .duration_ns = 108 * kMs}, {.steps = 6, .duration_ns = 72 * kMs}};
+  const PassFigures figures = figures_of(pass, workload);
+  // Each block leaves out its own first step: 59 ms of the first, 11 ms of the second.
+  EXPECT_THAT(figures.au_dlio, DoubleNear((36.0 / 49 * 5 + 45.0 / 61 * 6) / 11, 1e-9));
+  EXPECT_THAT(figures.dlio_samples_per_second,
+              DoubleNear((3 * 4 / 0.049 * 5 + 4 * 4 / 0.061 * 6) / 11, 1e-6));
+}
+
+TEST(Results, BlocksHaveAllStepsOfAPass) {
+  Pass pass = pass_of(3);
+  pass.end_block(100);
+  pass.end_block(120);  // without a step
+  pass.steps.resize(7);
+  pass.end_block(500);
+  ASSERT_EQ(pass.blocks.size(), 2);
+  EXPECT_EQ(pass.blocks[0].steps, 3);
+  EXPECT_EQ(pass.blocks[0].duration_ns, 100);
+  EXPECT_EQ(pass.blocks[1].steps, 4);
+  EXPECT_EQ(pass.blocks[1].duration_ns, 400);
 }
 
 TEST(Results, FewStepsGiveNoNonsense) {

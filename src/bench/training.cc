@@ -166,8 +166,9 @@ class Training {
         fmt::format("{} {}", trains ? "epoch" : "evaluation after epoch", epoch_);
     note(name + " begins");
     RETURN_IF_ERROR(feed.batches().start_epoch(data::Epoch{reshuffles ? epoch_ - 1 : 0}));
-    RETURN_IF_ERROR(run_steps(feed.batches(), pass));
+    RETURN_IF_ERROR(run_steps(feed.batches(), begin, pass));
     pass.duration_ns = since(begin) - pass.checkpoint_ns;
+    pass.end_block(pass.duration_ns);
     pass.wall_end = wall_now();
     pass.bytes_read = feed.bytes_read() - bytes_before;
     pass.reads = feed.reads() - reads_before;
@@ -179,7 +180,7 @@ class Training {
     return comm_.barrier();
   }
 
-  Status run_steps(BatchFeed& batches, Pass& pass) {
+  Status run_steps(BatchFeed& batches, nanoseconds begin, Pass& pass) {
     const bool trains = pass.split == Split::kTrain;
     nanoseconds end = monotonic_now();
     while (!(trains && is_complete())) {
@@ -196,8 +197,11 @@ class Training {
       if (!trains) continue;
       ++step_;
       if (!checkpointer_) continue;
+      const uint64_t elapsed_ns = since(begin) - pass.checkpoint_ns;
+      const uint64_t saved_before = schedule_.saved_count();
       RETURN_IF_ERROR(save_if_due(
           {.epoch = epoch_, .step = pass.steps.size(), .elapsed = monotonic_now() - begin_}));
+      if (schedule_.saved_count() > saved_before) pass.end_block(elapsed_ns);
       pass.checkpoint_ns += since(end);
       end = monotonic_now();
     }
@@ -366,6 +370,15 @@ class Training {
 };
 
 }  // namespace
+
+void Pass::end_block(uint64_t elapsed_ns) {
+  Block block{.steps = steps.size(), .duration_ns = elapsed_ns};
+  for (const Block& before : blocks) {
+    block.steps -= before.steps;
+    block.duration_ns -= before.duration_ns;
+  }
+  if (block.steps > 0) blocks.push_back(block);
+}
 
 Result<RankRun> run_training(const Workload& workload, comm::Comm& comm,
                              const TrainingOptions& options) {

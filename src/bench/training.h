@@ -29,6 +29,12 @@ struct Step {
   uint64_t whole_ns = 0;    // from the end of the step before, without checkpoints
 };
 
+// Steps between two checkpoints, which DLIO looks at one by one.
+struct Block {
+  uint64_t steps = 0;
+  uint64_t duration_ns = 0;  // from the end of the checkpoint before, or the start of the epoch
+};
+
 // One pass over the training or evaluation files.
 struct Pass {
   Split split = Split::kTrain;
@@ -41,6 +47,10 @@ struct Pass {
   uint64_t bytes_read = 0;
   uint64_t reads = 0;
   std::vector<Step> steps;
+  std::vector<Block> blocks;  // of all steps; empty if there are none
+
+  // Adds the steps since the last block. `elapsed_ns`: of the pass, without checkpoints.
+  void end_block(uint64_t elapsed_ns);
 };
 
 struct RankRun {

@@ -168,6 +168,73 @@ class RunTest(BenchTest):
         self.assertEqual(len(report["epochs"]), 2)
 
 
+def dlio_figures(load, compute, duration, start, end, batch, evaluates):
+    """DLIO's formulas, from what it documents of them: `load` and `compute` of each step of a block in seconds; `start` and
+    `end` of the steps that count; the result is (utilisation in percent, samples per second)."""
+    processing = [a + b for a, b in zip(load, compute)]
+    counted_time = duration - sum(processing[:start]) - sum(processing[end:])
+    utilisation = 100 * sum(compute[start:end]) / counted_time
+    if evaluates:
+        return utilisation, len(compute) / duration * batch
+    return utilisation, (len(compute) - 2) / counted_time * batch
+
+
+class DlioFiguresTest(BenchTest):
+    """summary.json, recomputed from the times of single steps."""
+
+    def check(self, keys, more, blocks, start=1, end=0):
+        workload = self.workload(files=48, workflow=", evaluation: True, checkpoint: True",
+                                 more=f"evaluation: {{eval_time: 0.002}}\ncheckpoint: {{checkpoint_folder: {self.folder}/c}}\n"
+                                      f"output: {{metric: {{exclude_start_steps: {start}, exclude_end_steps: {end}}}}}")
+        self.bench(workload, "dataset.num_files_eval=30", "reader.batch_size_eval=3", "--generate", *keys, *more)
+        out = self.folder / "out"
+        ranks = []
+        for rank in range(len(list(out.glob("*_output.json")))):
+            steps = json.loads((out / f"{rank}_output.json").read_text())
+            epochs = json.loads((out / f"{rank}_per_epoch_stats.json").read_text())
+            train, evaluation = [], []
+            for epoch in ("1", "2"):
+                parts, first = [], 0
+                counts = [epochs[epoch][f"block{i + 1}"] for i in range(blocks)]
+                self.assertNotIn(f"block{blocks + 1}", epochs[epoch])
+                total = len(steps[epoch]["load"])
+                for block in counts:
+                    part = slice(first, first + block["steps"])
+                    parts.append([block["steps"] / total * x for x in dlio_figures(
+                        steps[epoch]["load"][part], steps[epoch]["compute"][part], block["duration"], start,
+                        total - end, 4, False)])
+                    first += block["steps"]
+                self.assertEqual(first, total)
+                train.append([sum(part[i] for part in parts) for i in range(2)])
+                name = f"eval_{epoch}"
+                evaluation.append(dlio_figures(steps[name]["load"], steps[name]["compute"], epochs[name]["duration"], start,
+                                               len(steps[name]["load"]) - end, 3, True))
+            ranks.append((train, evaluation))
+        metric = json.loads((out / "summary.json").read_text())["metric"]
+        for kind, name in enumerate(("train", "eval")):
+            utilisation = [sum(rank[kind][epoch][0] for rank in ranks) / len(ranks) for epoch in range(2)]
+            speed = [sum(rank[kind][epoch][1] for rank in ranks) for epoch in range(2)]
+            for ours, theirs in ((metric[f"{name}_au_percentage"], utilisation),
+                                 (metric[f"{name}_throughput_samples_per_second"], speed)):
+                for a, b in zip(ours, theirs, strict=True):
+                    self.assertAlmostEqual(a / b, 1, places=6)
+            self.assertAlmostEqual(metric[f"{name}_au_mean_percentage"] / (sum(utilisation) / 2), 1, places=6)
+            self.assertAlmostEqual(metric[f"{name}_throughput_mean_samples_per_second"] / (sum(speed) / 2), 1, places=6)
+
+    def test_are_those_of_its_formulas(self):
+        self.check((), (), blocks=1)
+
+    def test_leave_out_the_steps_that_do_not_count(self):
+        self.check((), (), blocks=1, start=3, end=2)
+
+    def test_are_weighted_means_if_checkpoints_divide_an_epoch(self):
+        self.check((), ("checkpoint.steps_between_checkpoints=5",), blocks=3)
+
+    @unittest.skipUnless(HAS_MPI, "no mpirun")
+    def test_of_ranks_are_means_and_sums(self):
+        self.check((), ("--ranks=2",), blocks=1)
+
+
 class CheckpointPhasesTest(BenchTest):
     """Writing and reading are measured apart, as MLPerf Storage asks for."""
 
