@@ -3,6 +3,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include <algorithm>
+
 #include "base/clock.h"
 
 namespace millrace::bench {
@@ -28,6 +30,18 @@ void wait_until(nanoseconds begin, nanoseconds duration, ComputeMode mode) {
   }
   while (monotonic_now() < deadline) {
   }
+}
+
+void ComputePace::begin_pass() { step_ = late_ns_ = 0; }
+
+uint64_t ComputePace::begin_step(uint64_t nominal_ns) {
+  if (step_++ == excluded_steps_) late_ns_ = 0;
+  duration_ns_ = nominal_ns - std::min(late_ns_, nominal_ns);
+  return duration_ns_;
+}
+
+void ComputePace::end_step(uint64_t took_ns) {
+  late_ns_ = took_ns - std::min(duration_ns_, took_ns);
 }
 
 void ask_for_precise_sleeps() { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }

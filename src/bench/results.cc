@@ -259,4 +259,10 @@ double mean_au(const RunFigures& run) {
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
+bool meets_expectation(const RunFigures& run, const Workload& workload) {
+  const bool trained = std::ranges::any_of(
+      run.passes, [](const PassFigures& pass) { return pass.split == Split::kTrain; });
+  return !trained || mean_au(run) >= workload.metric_au;
+}
+
 }  // namespace millrace::bench

@@ -84,4 +84,7 @@ Result<RunFigures> gather_figures(const RankRun& mine, const Workload& workload,
 // The mean utilisation of the training passes, 0 to 1.
 double mean_au(const RunFigures& run);
 
+// Whether it is what metric.au expects. True if nothing was trained.
+bool meets_expectation(const RunFigures& run, const Workload& workload);
+
 }  // namespace millrace::bench

@@ -71,6 +71,25 @@ TEST(Results, BlocksHaveAllStepsOfAPass) {
   EXPECT_EQ(pass.blocks[1].duration_ns, 400);
 }
 
+TEST(Results, SayWhetherTheExpectationIsMet) {
+  Workload workload;
+  RankRun run;
+  run.passes = {pass_of(11)};
+  const auto comm = comm::single();
+  for (const auto& [expected, word] : {std::pair{0.66, "66 %: pass"}, {0.67, "67 %: fail"}}) {
+    workload.metric_au = expected;
+    const auto figures = gather_figures(run, workload, *comm);
+    EXPECT_THAT(figures_text(*figures, workload, {}), testing::HasSubstr(word));
+    const auto json = parse_json(figures_json(*figures, workload), "figures");
+    EXPECT_EQ(json->root.find("au_meets_expectation")->text(), expected < 0.667 ? "true" : "false");
+  }
+  // No rounding makes a failure look like a pass.
+  workload.metric_au = 0.6667;
+  const auto close = gather_figures(run, workload, *comm);
+  EXPECT_THAT(figures_text(*close, workload, {}),
+              testing::HasSubstr("66.6 %, expected at least 66.67 %: fail"));
+}
+
 TEST(Results, FewStepsGiveNoNonsense) {
   Workload workload;
   workload.output.exclude_end_steps = 5;

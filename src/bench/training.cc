@@ -87,6 +87,7 @@ class Training {
         layout_(layout),
         comm_(comm),
         options_(options),
+        pace_(workload.output.exclude_start_steps),
         compute_times_(workload.train.computation_time, workload.train.seed),
         eval_times_(workload.evaluation.eval_time, workload.train.seed + 1),
         schedule_(workload.checkpoint) {}
@@ -183,6 +184,7 @@ class Training {
   Status run_steps(BatchFeed& batches, nanoseconds begin, Pass& pass) {
     const bool trains = pass.split == Split::kTrain;
     nanoseconds end = monotonic_now();
+    pace_.begin_pass();
     while (!(trains && is_complete())) {
       trains ? millrace_set_step(step_) : millrace_clear_step();  // an evaluation is no step
       ASSIGN_OR_RETURN(const auto waited, wait_for_batch(batches));
@@ -224,17 +226,14 @@ class Training {
     return Waited{samples, wait_ns};
   }
 
-  // A sleep that ends late makes the next step shorter by as much: an accelerator does not wait
-  // for the timer of its host. At most one step is made up for, for the host queues no more.
   void compute(TimeSampler& times, Step& step) {
     static Name compute_name(MILLRACE_COMPUTE);
     const Region region(compute_name);
     const nanoseconds begin = monotonic_now();
     step.nominal_ns = static_cast<uint64_t>(times.next() * 1e9);
-    const uint64_t duration_ns = step.nominal_ns - std::min(late_ns_, step.nominal_ns);
-    wait_until(begin, nanoseconds(duration_ns), options_.compute);
+    wait_until(begin, nanoseconds(pace_.begin_step(step.nominal_ns)), options_.compute);
     step.compute_ns = since(begin);
-    late_ns_ = step.compute_ns - duration_ns;
+    pace_.end_step(step.compute_ns);
   }
 
   void note(const std::string& text) const {
@@ -355,6 +354,7 @@ class Training {
   const Layout& layout_;
   comm::Comm& comm_;
   const TrainingOptions& options_;
+  ComputePace pace_;
   TimeSampler compute_times_;
   TimeSampler eval_times_;
   CheckpointSchedule schedule_;
@@ -363,9 +363,8 @@ class Training {
   std::unique_ptr<Checkpointer> checkpointer_;
   std::vector<SavedAt> saved_;
   nanoseconds begin_{};
-  uint64_t epoch_ = 1;    // counted from 1
-  uint64_t step_ = 0;     // of the whole run
-  uint64_t late_ns_ = 0;  // of the last step's end
+  uint64_t epoch_ = 1;  // counted from 1
+  uint64_t step_ = 0;   // of the whole run
   RankRun run_;
 };
 

@@ -187,6 +187,40 @@ Status remove_dataset(const Workload& workload, comm::Comm& comm, const bench::R
   return {};
 }
 
+Result<bench::RankRun> train(const Workload& workload, comm::Comm& comm, const Arguments& arguments,
+                             const bench::RunLog& log, std::chrono::nanoseconds started) {
+  const bench::DatasetConfig& dataset = workload.dataset;
+  Progress progress({.label = "training",
+                     .total = workload.train.epochs * dataset.num_files_train *
+                              dataset.num_samples_per_file / comm.size()});
+  const bool busy = arguments.value("compute") == "busy";
+  const bench::TrainingOptions options{
+      .compute = busy ? bench::ComputeMode::kBusy : bench::ComputeMode::kSleep,
+      .on_step = [&](uint64_t samples) { progress.add(samples); },
+      .log = &log,
+      .started = workload.workflow.generate_data ? monotonic_now() : started};
+  return bench::run_training(workload, comm, options);
+}
+
+// Printed before it is written: a full disk must not take the result of hours with it.
+Status report_run(const Workload& workload, comm::Comm& comm, const Arguments& arguments,
+                  Output& output, const std::filesystem::path& folder, const bench::RankRun& run,
+                  const bench::RunFigures& figures) {
+  const bool is_first = comm.rank() == comm::kFirstRank;
+  if (is_first) {
+    output.print(arguments.has("json") ? bench::figures_json(figures, workload)
+                                       : bench::figures_text(figures, workload, output.terminal()));
+  }
+  RETURN_IF_ERROR(
+      comm.agree(bench::write_rank_files(folder, comm::index_of(comm.rank()), run, workload)));
+  RETURN_IF_ERROR(
+      comm.agree(is_first ? bench::write_summary(folder, figures, workload) : Status()));
+  if (is_first && !arguments.has("json")) {
+    output.print(fmt::format("{:<18}{}\n", "results in", folder.string()));
+  }
+  return {};
+}
+
 Result<int> run_ranks(const Workload& workload, const Arguments& arguments, Output& output,
                       std::chrono::nanoseconds started) {
   return with_ranks([&](comm::Comm& comm) -> Result<int> {
@@ -200,34 +234,16 @@ Result<int> run_ranks(const Workload& workload, const Arguments& arguments, Outp
     RETURN_IF_ERROR(generate_dataset(workload, comm, arguments, *opened));
     if (removes_dataset(workload)) RETURN_IF_ERROR(bench::check_removable(workload));
     RETURN_IF_ERROR(prepare_cache(workload, comm, arguments.value("cache").value_or("keep")));
-    const bench::DatasetConfig& dataset = workload.dataset;
-    bench::RankRun run;
-    {
-      Progress progress({.label = "training",
-                         .total = workload.train.epochs * dataset.num_files_train *
-                                  dataset.num_samples_per_file / comm.size()});
-      const bool busy = arguments.value("compute") == "busy";
-      const bench::TrainingOptions options{
-          .compute = busy ? bench::ComputeMode::kBusy : bench::ComputeMode::kSleep,
-          .on_step = [&](uint64_t samples) { progress.add(samples); },
-          .log = &*opened,
-          .started = workload.workflow.generate_data ? monotonic_now() : started};
-      ASSIGN_OR_RETURN(run, bench::run_training(workload, comm, options));
-    }
+    ASSIGN_OR_RETURN(const bench::RankRun run, train(workload, comm, arguments, *opened, started));
     for (const std::string& note : run.notes) opened->warn(note);
     warn_of(run.notes);
-    RETURN_IF_ERROR(bench::write_rank_files(folder, comm::index_of(comm.rank()), run, workload));
     ASSIGN_OR_RETURN(const bench::RunFigures figures, bench::gather_figures(run, workload, comm));
-    if (comm.rank() == comm::kFirstRank) {
-      RETURN_IF_ERROR(bench::write_summary(folder, figures, workload));
-      opened->add(bench::figures_text(figures, workload, {}));
-      output.print(arguments.has("json")
-                       ? bench::figures_json(figures, workload)
-                       : bench::figures_text(figures, workload, output.terminal()) +
-                             fmt::format("{:<18}{}\n", "results in", folder.string()));
-    }
+    if (comm.rank() == comm::kFirstRank) opened->add(bench::figures_text(figures, workload, {}));
+    RETURN_IF_ERROR(report_run(workload, comm, arguments, output, folder, run, figures));
     if (removes_dataset(workload)) RETURN_IF_ERROR(remove_dataset(workload, comm, *opened));
-    return kExitSuccess;
+    const bool is_enough = !arguments.has("require-au") || comm.rank() != comm::kFirstRank ||
+                           bench::meets_expectation(figures, workload);
+    return is_enough ? kExitSuccess : kExitFailure;
   });
 }
 
@@ -337,6 +353,11 @@ Result<int> run_bench(const Arguments& arguments, Output& output) {
     output.print(list_text(output));
     return arguments.has("list") ? kExitSuccess : kExitUsage;
   }
+  for (const std::string_view other : {"real-loader", "find-max-accelerators", "generate-only"}) {
+    if (!arguments.has("require-au") || !arguments.has(other)) continue;
+    fmt::print(stderr, "millrace: --require-au needs a run, which --{} is not\n", other);
+    return kExitUsage;
+  }
   ASSIGN_OR_RETURN(const Workload workload, workload_of(arguments));
   for (const std::string& warning : workload.warnings) {
     fmt::print(stderr, "millrace: {}\n", warning);
@@ -361,6 +382,7 @@ Result<int> run_bench(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
+// long-function: it is a table.
 Command bench_command() {
   return {
       .name = "bench",
@@ -403,6 +425,8 @@ Command bench_command() {
                    .help = "what to do with the page cache before (keep)",
                    .choices = {"keep", "drop", "warm", "bypass"}},
                   {.name = "verify", .help = "compare each sample with what was generated"},
+                  {.name = "require-au",
+                   .help = "exit with 1 if the utilisation is below metric.au"},
                   {.name = "find-max-accelerators",
                    .help = "the most accelerators that this storage keeps busy"},
                   {.name = "accelerators", .value = "N", .help = "datasize: how many there are"},

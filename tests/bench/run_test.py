@@ -5,9 +5,12 @@ import csv
 import gzip
 import json
 import os
+import resource
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 import zipfile
 from pathlib import Path
@@ -111,6 +114,43 @@ class RunTest(BenchTest):
     def test_nothing_takes_no_time_of_the_accelerator(self):
         figures = self.figures(self.workload("synthetic", 1000))
         self.check_all_read(figures, 1000)
+
+    def test_a_late_first_step_makes_no_utilisation_above_100_percent(self):
+        workload = self.workload("synthetic", 24)
+        process = subprocess.Popen([MILLRACE, "bench", workload, "train.computation_time=0.2", "train.epochs=1",
+                                    f"--output={self.folder}/out", "--json"], stdout=subprocess.PIPE, text=True,
+                                   cwd=self.folder)
+        log = self.folder / "out" / "dlio.log"
+        while not log.exists() or "epoch 1 begins" not in log.read_text():
+            self.assertIsNone(process.poll())
+            time.sleep(0.005)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGCONT)
+        figures = json.loads(process.communicate()[0])
+        self.assertLessEqual(figures["au"], 1)
+        self.assertLessEqual(figures["passes"][0]["au_dlio"], 1)
+
+    def test_an_exit_code_says_whether_the_utilisation_is_reached(self):
+        workload = self.workload("synthetic", 24)
+        done = self.bench(workload, "metric.au=0", "--require-au")
+        self.assertIn("expected at least 0 %: pass", done.stdout)
+        done = self.bench(workload, "metric.au=1", "train.computation_time=0", "--require-au", code=1)
+        self.assertIn("0.0 %, expected at least 100 %: fail", done.stdout)
+        self.bench(workload, "metric.au=1", "train.computation_time=0")
+        self.assertIn("needs a run", self.bench(workload, "--require-au", "--generate-only", code=2).stderr)
+
+    def test_a_result_that_cannot_be_written_is_printed_all_the_same(self):
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        done = subprocess.run([MILLRACE, "bench", self.workload("synthetic", 4000), "train.computation_time=0",
+                               f"--output={self.folder}/out"], capture_output=True, text=True, check=False,
+                              cwd=self.folder, preexec_fn=limit)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stdout, r"utilisation +0.0 %")
+        self.assertIn("0_output.json", done.stderr)
+        self.assertNotIn("results in", done.stdout)
 
     def test_direct_reads_bypass_the_page_cache(self):
         for format, samples in (("npz", 1), ("tfrecord", 3)):
