@@ -184,7 +184,7 @@ const Key kKeys[] = {
      [](Workload& w) { return &w.reader.transformed_record_element_type; },
      "Type of its elements."},
     {"reader.decode", [](Workload& w) { return &w.reader.decode; },
-     "Ours. Decode samples, instead of waiting for `preprocess_time`."},
+     "Ours. Decode images and numbers in text, instead of waiting for `preprocess_time`."},
     {"reader.verify", [](Workload& w) { return &w.reader.verify; },
      "Ours. Compare each sample with its checksum."},
     {"reader.on_error", [](Workload& w) { return &w.reader.on_error; },

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "base/cpus.h"
@@ -14,8 +16,10 @@ namespace {
 
 class MemorySource final : public data::SampleSource {
  public:
-  explicit MemorySource(std::shared_ptr<const data::SampleSource> source)
-      : source_(std::move(source)), samples_(source_->sample_count()) {}
+  MemorySource(std::shared_ptr<const data::SampleSource> source, bool keeps_errors)
+      : source_(std::move(source)),
+        keeps_errors_(keeps_errors),
+        samples_(source_->sample_count()) {}
 
   Status fill() {
     const uint64_t limit = memory_available_bytes().value_or(UINT64_MAX);
@@ -23,7 +27,9 @@ class MemorySource final : public data::SampleSource {
     ThreadPool pool(usable_cpu_count());
     return pool.parallel_for(samples_.size(), [&](size_t i) -> Status {
       thread_local data::Buffer room;
-      ASSIGN_OR_RETURN(const ByteView bytes, source_->read(data::SampleId{i}, room));
+      const auto read = source_->read(data::SampleId{i}, room);
+      if (!read.ok()) return keep(i, read.error());
+      const ByteView bytes = *read;
       if (used.fetch_add(bytes.size()) + bytes.size() > limit) {
         return fail(Errc::kExhausted,
                     "the dataset does not fit into the memory, of which {} is available; use "
@@ -41,9 +47,11 @@ class MemorySource final : public data::SampleSource {
     return source_->label(sample);
   }
   Result<ByteView> read(data::SampleId sample, data::Buffer&) const override {
+    RETURN_IF_ERROR(error_of(sample));
     return ByteView(samples_[data::index_of(sample)]);
   }
   Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override {
+    RETURN_IF_ERROR(error_of(sample));
     const auto& bytes = samples_[data::index_of(sample)];
     if (bytes.size() > out.size()) {
       return fail(Errc::kExhausted, "{}: has {} bytes, and there is room for {}", name(sample),
@@ -56,15 +64,29 @@ class MemorySource final : public data::SampleSource {
   data::SampleId group_begin(uint64_t group) const override { return source_->group_begin(group); }
 
  private:
+  Status keep(uint64_t index, const Error& error) {
+    if (!keeps_errors_) return error;
+    const std::lock_guard lock(mutex_);
+    errors_.emplace(index, error);
+    return {};
+  }
+  Status error_of(data::SampleId sample) const {
+    const auto found = errors_.find(data::index_of(sample));
+    return found == errors_.end() ? Status() : Status(found->second);
+  }
+
   std::shared_ptr<const data::SampleSource> source_;
+  bool keeps_errors_;
   std::vector<std::vector<std::byte>> samples_;
+  std::mutex mutex_;                  // for fill(); what it filled is only read
+  std::map<uint64_t, Error> errors_;  // by index; guarded while it is filled
 };
 
 }  // namespace
 
 Result<std::shared_ptr<const data::SampleSource>> read_into_memory(
-    std::shared_ptr<const data::SampleSource> source) {
-  const auto memory = std::make_shared<MemorySource>(std::move(source));
+    std::shared_ptr<const data::SampleSource> source, bool keeps_errors) {
+  const auto memory = std::make_shared<MemorySource>(std::move(source), keeps_errors);
   RETURN_IF_ERROR(memory->fill());
   return std::shared_ptr<const data::SampleSource>(memory);
 }

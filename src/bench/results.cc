@@ -59,6 +59,8 @@ std::vector<std::byte> encode(const RankRun& run, const Workload& workload) {
   out.put(run.sample_latency_ns);
   out.put(run.saves);
   out.put(run.loads);
+  out.put(run.checked_samples);
+  out.put(run.check_ns);
   out.put(run.bad_samples);
   out.put_text(run.first_bad_sample);
   out.put(static_cast<double>(run.setup.count()) * 1e-9);
@@ -105,6 +107,10 @@ Status add_rank(ByteReader in, RunFigures& run, std::set<std::string>& hosts) {
   run.sample_latency_ns.merge(latencies);
   RETURN_IF_ERROR(add_checkpoints(in, run.saves));
   RETURN_IF_ERROR(add_checkpoints(in, run.loads));
+  ASSIGN_OR_RETURN(const uint64_t checked_samples, in.read<uint64_t>());
+  ASSIGN_OR_RETURN(const uint64_t check_ns, in.read<uint64_t>());
+  run.checked_samples += checked_samples;
+  run.check_seconds += seconds_of(check_ns);
   ASSIGN_OR_RETURN(const uint64_t bad_samples, in.read<uint64_t>());
   run.bad_samples += bad_samples;
   ASSIGN_OR_RETURN(std::string first_bad, read_text(in));

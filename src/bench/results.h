@@ -69,10 +69,16 @@ struct RunFigures {
   QuantileSketch batch_wait_ns;
   CheckpointFigures saves;
   CheckpointFigures loads;
+  uint64_t checked_samples = 0;
+  double check_seconds = 0;  // of all threads
   uint64_t bad_samples = 0;
   std::string first_bad_sample;
   double setup_seconds = 0;  // the longest
   double cached_share = 0;   // the mean
+
+  double check_us_per_sample() const {
+    return checked_samples > 0 ? check_seconds * 1e6 / static_cast<double>(checked_samples) : 0;
+  }
 };
 
 // Of one pass on one rank.

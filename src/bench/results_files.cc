@@ -349,6 +349,7 @@ std::string figures_json(const RunFigures& run, const Workload& workload) {
   json.field("au_meets_expectation", meets_expectation(run, workload));
   json.field("setup_seconds", run.setup_seconds);
   json.field("cached_share", run.cached_share);
+  json.field("check_us_per_sample", run.check_us_per_sample());
   json.field("bad_samples", run.bad_samples);
   quantiles(json, "sample_latency", run.sample_latency_ns);
   quantiles(json, "batch_wait", run.batch_wait_ns);
@@ -397,8 +398,12 @@ std::string figures_text(const RunFigures& run, const Workload& workload,
     text += fmt::format("{:<18}{}\n", "wait for a batch", latency_text(run.batch_wait_ns));
     text += fmt::format("{:<18}{:.1f} us a step of the benchmark itself\n", "own cost",
                         steps == 0 ? 0 : harness * 1e6 / static_cast<double>(steps));
-    text += fmt::format("{:<18}held {:.0f} % of the training files before the run\n", "page cache",
-                        run.cached_share * 100);
+    if (run.checked_samples > 0) {
+      text += fmt::format("{:<18}{:.1f} us a sample: length, structure, checksums\n", "checks",
+                          run.check_us_per_sample());
+    }
+    text += fmt::format("{:<18}held {:.0f} % of the training files before the first step\n",
+                        "page cache", run.cached_share * 100);
     // Rounded down: 89.96 % is not 90 %.
     text += fmt::format("{:<18}{:.1f} %, expected at least {:g} %: {}\n", "utilisation",
                         std::floor(mean_au(run) * 1000 + 1e-9) / 10, workload.metric_au * 100,

@@ -22,19 +22,15 @@ class BenchScratch final : public data::Scratch {
   BenchScratch(const TimeModel& time, uint64_t seed) : times(time, seed) {}
 
   TimeSampler times;
-  format::SampleFields fields;
+  CheckScratch checked;
   std::unique_ptr<data::Scratch> image;
   std::vector<std::byte> pixels;
 };
 
 class BenchDecoder final : public data::Decoder {
  public:
-  BenchDecoder(const Workload& workload, const Layout& layout, Split split,
-               std::shared_ptr<const format::Format> format)
-      : workload_(workload),
-        samples_per_file_(layout.samples_per_file()),
-        split_(split),
-        format_(std::move(format)) {
+  BenchDecoder(const Workload& workload, SampleDecoderOptions options)
+      : workload_(workload), options_(std::move(options)) {
     const uint64_t resize = workload.dataset.record_length_bytes_resize;
     row_.shape = {resize > 0 ? resize : kWordBytes};
   }
@@ -47,10 +43,11 @@ class BenchDecoder final : public data::Decoder {
       row_.shape = *shape;
       row_.type = reader.transformed_record_element_type;
     }
+    ASSIGN_OR_RETURN(check_, SampleCheck::of(workload_, options_.format, options_.is_ours));
     if (workload_.reader.verify) {
       ASSIGN_OR_RETURN(verifier_, Verifier::of(workload_));
     }
-    if (format_ != nullptr || !workload_.reader.decode) return {};
+    if (options_.format != nullptr || !workload_.reader.decode) return {};
     ASSIGN_OR_RETURN(image_decoder_, format::ImageDecoder::create({.size = image_size()}));
     return {};
   }
@@ -76,8 +73,10 @@ class BenchDecoder final : public data::Decoder {
     std::memcpy(row.data(), sample.data(), copied);
     std::memset(row.data() + copied, 0, row.size() - copied);
     if (!row.empty()) row[0] ^= touch(sample.subspan(copied));
-    if (workload_.reader.verify) RETURN_IF_ERROR(verify(sample, context.sample, mine));
-    if (workload_.reader.decode) RETURN_IF_ERROR(decode_really(sample, context, mine));
+    const SampleRef ref = options_.places.of(context.sample);
+    RETURN_IF_ERROR(check(sample, ref, mine));
+    if (workload_.reader.verify) RETURN_IF_ERROR(verify(sample, ref, mine));
+    if (image_decoder_) RETURN_IF_ERROR(decode_image(sample, context, mine));
     preprocess(mine);
     return {};
   }
@@ -99,35 +98,38 @@ class BenchDecoder final : public data::Decoder {
     return all;
   }
 
-  SampleRef ref_of(data::SampleId sample) const {
-    const uint64_t index = data::index_of(sample);
-    return {.file = {split_, index / samples_per_file_}, .sample = index % samples_per_file_};
+  // Also splits the sample into fields.
+  Status check(ByteView sample, const SampleRef& ref, BenchScratch& mine) const {
+    const auto begin = monotonic_now();
+    Status checked = check_->check(ref, sample, mine.checked);
+    if (options_.cost == nullptr) return checked;
+    const auto took = static_cast<uint64_t>((monotonic_now() - begin).count());
+    options_.cost->nanoseconds.fetch_add(took, std::memory_order_relaxed);
+    options_.cost->sample_count.fetch_add(1, std::memory_order_relaxed);
+    return checked;
   }
 
-  Status verify(ByteView sample, data::SampleId id, BenchScratch& mine) const {
-    const SampleRef ref = ref_of(id);
-    if (format_ == nullptr) return verifier_->verify_file(ref.file, sample);
-    RETURN_IF_ERROR(format_->split(sample, mine.fields));
-    return verifier_->verify(ref, mine.fields.list());
+  Status verify(ByteView sample, const SampleRef& ref, const BenchScratch& mine) const {
+    if (options_.format == nullptr) return verifier_->verify_file(ref.file, sample);
+    return verifier_->verify(ref, mine.checked.fields.list());
   }
 
-  Status decode_really(ByteView sample, const data::DecodeContext& context,
-                       BenchScratch& mine) const {
-    if (format_ != nullptr) return format_->split(sample, mine.fields);
+  Status decode_image(ByteView sample, const data::DecodeContext& context,
+                      BenchScratch& mine) const {
     const data::Output output{MutableByteView(mine.pixels)};
     return image_decoder_->decode(sample, context, {&output, 1}, mine.image.get());
   }
 
   void preprocess(BenchScratch& mine) const {
-    if (workload_.reader.preprocess_time.is_zero()) return;
+    const ReaderConfig& reader = workload_.reader;
+    if (reader.preprocess_time.is_zero() || reader.decode) return;
     const auto duration = std::chrono::nanoseconds(static_cast<int64_t>(mine.times.next() * 1e9));
     wait_until(monotonic_now(), duration, ComputeMode::kBusy);
   }
 
   Workload workload_;
-  uint64_t samples_per_file_;
-  Split split_;
-  std::shared_ptr<const format::Format> format_;
+  SampleDecoderOptions options_;
+  std::optional<SampleCheck> check_;
   std::optional<Verifier> verifier_;
   std::unique_ptr<format::ImageDecoder> image_decoder_;
   data::FieldSpec row_{.name = "data", .type = data::ElementType::kU8};
@@ -136,10 +138,9 @@ class BenchDecoder final : public data::Decoder {
 
 }  // namespace
 
-Result<std::shared_ptr<const data::Decoder>> make_sample_decoder(
-    const Workload& workload, const Layout& layout, Split split,
-    std::shared_ptr<const format::Format> format) {
-  auto decoder = std::make_shared<BenchDecoder>(workload, layout, split, std::move(format));
+Result<std::shared_ptr<const data::Decoder>> make_sample_decoder(const Workload& workload,
+                                                                 SampleDecoderOptions options) {
+  auto decoder = std::make_shared<BenchDecoder>(workload, std::move(options));
   RETURN_IF_ERROR(decoder->prepare());
   return std::shared_ptr<const data::Decoder>(decoder);
 }

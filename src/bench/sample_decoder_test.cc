@@ -8,7 +8,9 @@ namespace millrace::bench {
 namespace {
 
 std::shared_ptr<const data::Decoder> decoder_of(const Workload& workload) {
-  auto made = make_sample_decoder(workload, *Layout::of(workload), Split::kTrain, nullptr);
+  auto format = open_dataset_format(workload.dataset);
+  EXPECT_TRUE(format.ok());
+  auto made = make_sample_decoder(workload, {.format = *std::move(format)});
   EXPECT_TRUE(made.ok());
   return *made;
 }
@@ -28,6 +30,9 @@ TEST(SampleDecoder, MakesRowsOfTheTransformedShapeAndType) {
 
 TEST(SampleDecoder, WritesAllOfARowThatIsLongerThanTheSample) {
   Workload workload;
+  workload.dataset.format = "raw";
+  workload.dataset.record_length_bytes = 3;
+  workload.dataset.record_dims = {3};
   workload.reader.transformed_record_dims = {6};
   const auto decoder = decoder_of(workload);
   std::string row = "123456";

@@ -3,6 +3,7 @@
 #include <millrace/trace.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "bench/dataset_format.h"
 #include "bench/gzip_engine.h"
@@ -66,19 +67,48 @@ bool is_text(const format::Format& format) {
   return name == "csv" || name == "tsv" || name.starts_with("json");
 }
 
-// Where the samples are in every file of the split, if that follows from the first file.
-Result<std::optional<FileSamples>> common_places(const format::Format* format, io::Engine& engine,
+bool skips_bad(const Workload& workload) { return workload.reader.on_error == "skip"; }
+
+// Fails if the file does not have as many samples as the workload says.
+Status check_count(const std::string& path, uint64_t count, const Layout& layout) {
+  if (count == layout.samples_per_file()) return {};
+  return fail(Errc::kInvalidArgument,
+              "{}: has {} samples, but dataset.num_samples_per_file is {}; generate the dataset "
+              "again (--generate), or change the key",
+              path, count, layout.samples_per_file());
+}
+
+Result<FileSamples> index_one(const format::Format& format, io::Engine& engine,
+                              const std::string& path, const Layout& layout) {
+  auto samples = format.index(engine, path);
+  if (!samples.ok()) {
+    const bool has_path = samples.error().message().starts_with(path);
+    return has_path ? std::move(samples).error() : std::move(samples).error().within(path);
+  }
+  RETURN_IF_ERROR(check_count(path, samples->count(), layout));
+  return samples;
+}
+
+// Of the first file; with on_error=skip, of the first one that is not damaged.
+Result<FileSamples> index_first(const Workload& workload, const format::Format& format,
+                                io::Engine& engine, const Layout& layout, Split split) {
+  auto first = index_one(format, engine, layout.path({split, 0}), layout);
+  if (first.ok() || !skips_bad(workload)) return first;
+  for (uint64_t i = 1; i < layout.file_count(split); ++i) {
+    if (auto next = index_one(format, engine, layout.path({split, i}), layout); next.ok()) {
+      return next;
+    }
+  }
+  return first;
+}
+
+// Where the samples are in every file of the split, if that follows from one file.
+Result<std::optional<FileSamples>> common_places(const Workload& workload,
+                                                 const format::Format* format, io::Engine& engine,
                                                  const Layout& layout, Split split) {
   if (is_whole_file(format, layout)) return std::optional<FileSamples>(FileSamples{});
   if (is_text(*format) || !layout.has_equal_files()) return std::optional<FileSamples>();
-  const std::string path = layout.path({split, 0});
-  ASSIGN_OR_RETURN(FileSamples first, format->index(engine, path));
-  if (first.count() != layout.samples_per_file()) {
-    return fail(Errc::kInvalidArgument,
-                "{}: has {} samples, but dataset.num_samples_per_file is {}; generate the dataset "
-                "again (--generate), or change the key",
-                path, first.count(), layout.samples_per_file());
-  }
+  ASSIGN_OR_RETURN(FileSamples first, index_first(workload, *format, engine, layout, split));
   first.stamp = {};
   if (first.kind == FileSamples::Kind::kRecords) return std::optional<FileSamples>(first);
   const uint64_t length = first.spans[0].size_bytes;
@@ -112,33 +142,84 @@ Result<data::Dataset> list_files(const Layout& layout, Split split, const FileSa
 struct Source {
   std::shared_ptr<const data::SampleSource> source;
   std::shared_ptr<const format::Format> format;  // null: images
+  std::vector<uint64_t> files;                   // those that are read, if not all are
+  std::string first_left_out;                    // why the first of the others is not
 };
 
+// Files that are indexed, or opened, before the first sample is read. Their counts are checked: a
+// text file that was cut has fewer rows, and is otherwise in order.
+Result<Source> open_files(const Workload& workload, const Layout& layout, Split split,
+                          std::span<const uint64_t> files,
+                          const std::shared_ptr<io::Engine>& engine) {
+  Source opened;
+  // Of these files only: a format may remember what other files have.
+  ASSIGN_OR_RETURN(opened.format, open_dataset_format(workload.dataset));
+  std::vector<std::string> paths;
+  for (const uint64_t file : files) paths.push_back(layout.path({split, file}));
+  if (opened.format->has_own_source()) {
+    ASSIGN_OR_RETURN(opened.source, opened.format->open(engine, paths, 0));
+  } else {
+    ASSIGN_OR_RETURN(opened.source, format::open_indexed(paths, engine, opened.format));
+  }
+  for (uint64_t group = 0; group < paths.size(); ++group) {
+    const uint64_t count = data::index_of(opened.source->group_begin(group + 1)) -
+                           data::index_of(opened.source->group_begin(group));
+    RETURN_IF_ERROR(check_count(paths[group], count, layout));
+  }
+  return opened;
+}
+
+// Whether a file can be opened by itself. Any bytes are rows of text, so one is looked at.
+Status try_file(const Workload& workload, const Layout& layout, FileId file,
+                const std::shared_ptr<io::Engine>& engine, bool is_ours) {
+  ASSIGN_OR_RETURN(const Source one,
+                   open_files(workload, layout, file.split, {&file.index, 1}, engine));
+  if (!is_text(*one.format)) return {};
+  ASSIGN_OR_RETURN(const SampleCheck check, SampleCheck::of(workload, one.format, is_ours));
+  data::Buffer room;
+  CheckScratch scratch;
+  ASSIGN_OR_RETURN(const ByteView row, one.source->read(data::SampleId{}, room));
+  return check.check({.file = file}, row, scratch).within(layout.path(file));
+}
+
+// With on_error=skip, files that cannot be opened are left out.
+Result<Source> open_indexed_files(const Workload& workload, const Layout& layout, Split split,
+                                  const std::shared_ptr<io::Engine>& engine, bool is_ours) {
+  std::vector<uint64_t> files(layout.file_count(split));
+  std::iota(files.begin(), files.end(), uint64_t{0});
+  auto all = open_files(workload, layout, split, files, engine);
+  if (all.ok() || !skips_bad(workload)) return all;
+  std::string first_left_out;
+  std::erase_if(files, [&](uint64_t file) {
+    const Status tried = try_file(workload, layout, {split, file}, engine, is_ours);
+    if (!tried.ok() && first_left_out.empty()) first_left_out = tried.error().message();
+    return !tried.ok();
+  });
+  if (files.empty()) return all;
+  ASSIGN_OR_RETURN(Source some, open_files(workload, layout, split, files, engine));
+  some.files = std::move(files);
+  some.first_left_out = std::move(first_left_out);
+  return some;
+}
+
 Result<Source> open_places(const Workload& workload, const Layout& layout, Split split,
-                           const std::shared_ptr<io::Engine>& engine) {
+                           const std::shared_ptr<io::Engine>& engine, bool is_ours) {
   Source opened;
   if (!has_no_format(workload.dataset)) {
     ASSIGN_OR_RETURN(opened.format, open_dataset_format(workload.dataset));
-  }
-  if (opened.format == nullptr || !opened.format->has_own_source()) {
-    ASSIGN_OR_RETURN(const auto places, common_places(opened.format.get(), *engine, layout, split));
-    if (places) {
-      ASSIGN_OR_RETURN(data::Dataset dataset, list_files(layout, split, *places));
-      opened.source = format::open_listed(std::move(dataset), engine, opened.format);
-      if (places->kind == FileSamples::Kind::kWhole && layout.samples_per_file() > 1) {
-        opened.source =
-            std::make_shared<SlicesSource>(std::move(opened.source), layout.samples_per_file());
-      }
-      return opened;
+    if (opened.format->has_own_source()) {
+      return open_indexed_files(workload, layout, split, engine, is_ours);
     }
   }
-  std::vector<std::string> paths;
-  for (uint64_t i = 0; i < layout.file_count(split); ++i) paths.push_back(layout.path({split, i}));
-  if (opened.format->has_own_source()) {
-    ASSIGN_OR_RETURN(opened.source, opened.format->open(engine, paths, 0));
-    return opened;
+  ASSIGN_OR_RETURN(const auto places,
+                   common_places(workload, opened.format.get(), *engine, layout, split));
+  if (!places) return open_indexed_files(workload, layout, split, engine, is_ours);
+  ASSIGN_OR_RETURN(data::Dataset dataset, list_files(layout, split, *places));
+  opened.source = format::open_listed(std::move(dataset), engine, opened.format);
+  if (places->kind == FileSamples::Kind::kWhole && layout.samples_per_file() > 1) {
+    opened.source =
+        std::make_shared<SlicesSource>(std::move(opened.source), layout.samples_per_file());
   }
-  ASSIGN_OR_RETURN(opened.source, format::open_indexed(paths, engine, opened.format));
   return opened;
 }
 
@@ -174,13 +255,30 @@ Result<OpenedDataset> open_dataset(const Workload& workload, const Layout& layou
   if (is_gzip_text(workload.dataset)) {
     engine = std::make_shared<GzipEngine>(std::move(engine), /*level=*/1);
   }
-  ASSIGN_OR_RETURN(const Source places, open_places(workload, layout, split, engine));
+  const bool is_ours = manifest.has_value();
+  ASSIGN_OR_RETURN(Source places, open_places(workload, layout, split, engine, is_ours));
   opened.source = std::make_shared<MeasuredSource>(places.source, opened.latencies);
-  ASSIGN_OR_RETURN(opened.decoder, make_sample_decoder(workload, layout, split, places.format));
-  if (workload.reader.read_type == "memory") {
-    ASSIGN_OR_RETURN(opened.source, read_into_memory(opened.source));
+  if (!places.files.empty()) {
+    opened.left_out_count =
+        (layout.file_count(split) - places.files.size()) * layout.samples_per_file();
+    opened.first_left_out = places.first_left_out;
   }
+  opened.checks = std::make_shared<CheckCost>();
+  ASSIGN_OR_RETURN(
+      opened.decoder,
+      make_sample_decoder(workload, {.format = places.format,
+                                     .places = {.split = split,
+                                                .samples_per_file = layout.samples_per_file(),
+                                                .files = std::move(places.files)},
+                                     .is_ours = is_ours,
+                                     .cost = opened.checks}));
   return opened;
+}
+
+Status read_if_in_memory(const Workload& workload, OpenedDataset& dataset) {
+  if (workload.reader.read_type != "memory") return {};
+  ASSIGN_OR_RETURN(dataset.source, read_into_memory(dataset.source, skips_bad(workload)));
+  return {};
 }
 
 }  // namespace millrace::bench

@@ -2,7 +2,8 @@
 //
 // Nothing is listed: names come from the Layout, and the places of samples from the first file if
 // all its samples are equally long. So a run over millions of files starts at once, and a file that
-// differs fails when it is read.
+// differs fails when it is read (sample_check.h). Files of other formats are opened here, and must
+// have as many samples as the workload says.
 #pragma once
 
 #include <memory>
@@ -12,6 +13,7 @@
 #include "bench/measured_engine.h"
 #include "bench/measured_source.h"
 #include "bench/page_cache.h"
+#include "bench/sample_check.h"
 #include "bench/workload.h"
 #include "data/decoder.h"
 #include "data/source.h"
@@ -23,10 +25,18 @@ struct OpenedDataset {
   std::shared_ptr<const data::Decoder> decoder;
   std::shared_ptr<ReadCounts> counts;
   std::shared_ptr<LatencyRecorder> latencies;
+  std::shared_ptr<CheckCost> checks;
+  // With reader.on_error=skip: the samples of files that cannot be opened, and why the first.
+  uint64_t left_out_count = 0;
+  std::string first_left_out;
 };
 
 // REQUIRES: the split has files.
 Result<OpenedDataset> open_dataset(const Workload& workload, const Layout& layout, Split split);
+
+// With reader.read_type=memory, reads all samples. Apart from open_dataset(), which may read files
+// for their index, so that a run can drop them from the page cache in between.
+Status read_if_in_memory(const Workload& workload, OpenedDataset& dataset);
 
 FileList files_of(const Layout& layout, Split split);
 

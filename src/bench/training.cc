@@ -51,15 +51,36 @@ class SplitFeed {
       return feed;
     }
     ASSIGN_OR_RETURN(feed.dataset_, open_dataset(workload, layout, split));
-    ASSIGN_OR_RETURN(feed.batches_, open_feed({.source = feed.dataset_.source,
-                                               .decoder = feed.dataset_.decoder,
-                                               .reader = workload.reader,
-                                               .batch_size = batch_size,
-                                               .world = world,
-                                               .seed = seed,
-                                               .epoch_count = trains ? workload.train.epochs : 0}));
+    feed.options_ = {.reader = workload.reader,
+                     .batch_size = batch_size,
+                     .world = world,
+                     .seed = seed,
+                     .epoch_count = trains ? workload.train.epochs : 0};
     return feed;
   }
+
+  // After open(), which may read the files for their index.
+  Status start(const Workload& workload) {
+    if (batches_ != nullptr) return {};
+    RETURN_IF_ERROR(read_if_in_memory(workload, dataset_));
+    options_.source = dataset_.source;
+    options_.decoder = dataset_.decoder;
+    ASSIGN_OR_RETURN(batches_, open_feed(std::move(options_)));
+    return {};
+  }
+
+  // All ranks leave out the same files, so the first one counts them.
+  void count_left_out() {
+    if (options_.world.rank == 0) left_out_ += dataset_.left_out_count;
+  }
+  uint64_t bad_samples() const { return batches_->bad_samples() + left_out_; }
+  std::string first_bad_sample() const {
+    return left_out_ > 0 ? dataset_.first_left_out : batches_->first_bad_sample();
+  }
+  uint64_t checked_samples() const {
+    return dataset_.checks ? dataset_.checks->sample_count.load() : 0;
+  }
+  uint64_t check_ns() const { return dataset_.checks ? dataset_.checks->nanoseconds.load() : 0; }
 
   BatchFeed& batches() { return *batches_; }
   uint64_t bytes_read() const { return dataset_.counts ? dataset_.counts->bytes.load() : 0; }
@@ -70,7 +91,9 @@ class SplitFeed {
 
  private:
   OpenedDataset dataset_;
+  FeedOptions options_;                 // of the batches
   std::unique_ptr<BatchFeed> batches_;  // after the dataset, whose source it reads
+  uint64_t left_out_ = 0;               // samples of files that were left out, of all passes
 };
 
 struct SavedAt {
@@ -109,9 +132,6 @@ class Training {
     const Region region(MILLRACE_SETUP);
     ASSIGN_OR_RETURN(const uint64_t seed, seed_of(workload_, comm_));
     if (workload_.workflow.train) {
-      run_.cached_share = workload_.dataset.format == "synthetic"
-                              ? 0
-                              : cached_share(files_of(layout_, Split::kTrain));
       ASSIGN_OR_RETURN(train_, SplitFeed::open(workload_, layout_, Split::kTrain, seed, comm_));
     }
     if (evaluates()) {
@@ -122,7 +142,20 @@ class Training {
                        Checkpointer::open(workload_, comm_, {.only_reads = only_reads()}));
       RETURN_IF_ERROR(check_readable());
     }
+    RETURN_IF_ERROR(start_feeds());
     return comm_.barrier();
+  }
+
+  // The index of some formats takes a look at every file, on every rank.
+  Status start_feeds() {
+    if (!train_ || workload_.dataset.format == "synthetic") return {};
+    RETURN_IF_ERROR(comm_.barrier());
+    if (options_.prepare_cache) RETURN_IF_ERROR(options_.prepare_cache());
+    RETURN_IF_ERROR(comm_.barrier());
+    run_.cached_share = cached_share(files_of(layout_, Split::kTrain));
+    RETURN_IF_ERROR(comm_.barrier());
+    RETURN_IF_ERROR(train_->start(workload_));
+    return eval_ ? eval_->start(workload_) : Status();
   }
 
   bool evaluates() const {
@@ -170,6 +203,7 @@ class Training {
     RETURN_IF_ERROR(run_steps(feed.batches(), begin, pass));
     pass.duration_ns = since(begin) - pass.checkpoint_ns;
     pass.end_block(pass.duration_ns);
+    feed.count_left_out();
     pass.wall_end = wall_now();
     pass.bytes_read = feed.bytes_read() - bytes_before;
     pass.reads = feed.reads() - reads_before;
@@ -346,8 +380,10 @@ class Training {
   void collect(std::optional<SplitFeed>& feed) {
     if (!feed) return;
     run_.sample_latency_ns.merge(feed->latencies());
-    run_.bad_samples += feed->batches().bad_samples();
-    if (run_.first_bad_sample.empty()) run_.first_bad_sample = feed->batches().first_bad_sample();
+    run_.checked_samples += feed->checked_samples();
+    run_.check_ns += feed->check_ns();
+    run_.bad_samples += feed->bad_samples();
+    if (run_.first_bad_sample.empty()) run_.first_bad_sample = feed->first_bad_sample();
   }
 
   const Workload& workload_;

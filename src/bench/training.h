@@ -58,17 +58,23 @@ struct RankRun {
   std::vector<CheckpointResult> saves;
   std::vector<CheckpointResult> loads;
   QuantileSketch sample_latency_ns;
+  uint64_t checked_samples = 0;
+  uint64_t check_ns = 0;  // what checking them took, on all threads
   uint64_t bad_samples = 0;
   std::string first_bad_sample;
   std::vector<std::string> notes;    // of the Checkpointer
   std::chrono::nanoseconds setup{};  // from the start until the first epoch
-  double cached_share = 0;           // of the training files, before the run
+  double cached_share = 0;           // of the training files, before the first step
 };
 
 struct TrainingOptions {
   ComputeMode compute = ComputeMode::kSleep;
   // Called after every step, for progress: the samples of the step.
   std::function<void(uint64_t)> on_step;
+  // Called when the files were looked at for their index and before their samples are read; may be
+  // empty. `--cache drop` has to come after the first and before the second. On every rank, which
+  // need not wait for the others.
+  std::function<Status()> prepare_cache = {};
   const RunLog* log = nullptr;  // gets when epochs and checkpoints begin and end; null: nobody
   // When the process began, for `setup`.
   std::chrono::nanoseconds started{};

@@ -117,8 +117,7 @@ Status generate_dataset(const Workload& workload, comm::Comm& comm, const Argume
 }
 
 // The files of the rank: all ranks together drop or read each file once.
-Status prepare_cache(const Workload& workload, comm::Comm& comm, const std::string& cache) {
-  if (workload.dataset.format == "synthetic" || !workload.workflow.train) return {};
+Status prepare_cache(const Workload& workload, const comm::Comm& comm, const std::string& cache) {
   if (cache != "drop" && cache != "warm") return {};
   ASSIGN_OR_RETURN(const Layout layout, Layout::of(workload));
   for (const Split split : {Split::kTrain, Split::kEval}) {
@@ -128,7 +127,7 @@ Status prepare_cache(const Workload& workload, comm::Comm& comm, const std::stri
                                [&](uint64_t i) { return all.path(rank + i * comm.size()); }};
     RETURN_IF_ERROR(cache == "drop" ? bench::drop_cached(mine) : bench::warm_cache(mine));
   }
-  return comm.barrier();
+  return {};
 }
 
 // All ranks write to the folder that rank 0 has chosen.
@@ -190,6 +189,7 @@ Status remove_dataset(const Workload& workload, comm::Comm& comm, const bench::R
 Result<bench::RankRun> train(const Workload& workload, comm::Comm& comm, const Arguments& arguments,
                              const bench::RunLog& log, std::chrono::nanoseconds started) {
   const bench::DatasetConfig& dataset = workload.dataset;
+  const std::string cache = arguments.value("cache").value_or("keep");
   Progress progress({.label = "training",
                      .total = workload.train.epochs * dataset.num_files_train *
                               dataset.num_samples_per_file / comm.size()});
@@ -197,6 +197,7 @@ Result<bench::RankRun> train(const Workload& workload, comm::Comm& comm, const A
   const bench::TrainingOptions options{
       .compute = busy ? bench::ComputeMode::kBusy : bench::ComputeMode::kSleep,
       .on_step = [&](uint64_t samples) { progress.add(samples); },
+      .prepare_cache = [&] { return prepare_cache(workload, comm, cache); },
       .log = &log,
       .started = workload.workflow.generate_data ? monotonic_now() : started};
   return bench::run_training(workload, comm, options);
@@ -233,7 +234,6 @@ Result<int> run_ranks(const Workload& workload, const Arguments& arguments, Outp
     RETURN_IF_ERROR(comm.agree(opened.ok() ? Status() : Status(opened.error())));
     RETURN_IF_ERROR(generate_dataset(workload, comm, arguments, *opened));
     if (removes_dataset(workload)) RETURN_IF_ERROR(bench::check_removable(workload));
-    RETURN_IF_ERROR(prepare_cache(workload, comm, arguments.value("cache").value_or("keep")));
     ASSIGN_OR_RETURN(const bench::RankRun run, train(workload, comm, arguments, *opened, started));
     for (const std::string& note : run.notes) opened->warn(note);
     warn_of(run.notes);

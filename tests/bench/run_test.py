@@ -5,6 +5,7 @@ import csv
 import gzip
 import json
 import os
+import random
 import resource
 import shutil
 import signal
@@ -346,6 +347,127 @@ class CheckpointPhasesTest(BenchTest):
         done = self.bench(workload, "checkpoint.num_checkpoints_read=3", "checkpoint.keep=1")
         self.assertIn("but 1 checkpoint of this training can be read back", done.stderr)
         self.assertRegex(done.stdout, r"read back +1 time of")
+
+
+class DamagedFilesTest(BenchTest):
+    """Bytes that are no samples do not count as samples, with every format and loader."""
+
+    # Format, samples in a file, keys; whether other bytes of the same length are noticed.
+    CASES = (("npz", 1, (), True), ("npz", 3, (), True), ("npz", 1, ("dataset.compression=zip",), True),
+             ("npy", 1, (), True), ("npy", 3, (), True), ("tfrecord", 1, (), True), ("tfrecord", 3, (), True),
+             ("tfrecord", 3, ("dataset.record_length_bytes_stdev=500",), True),
+             ("tfrecord", 3, ("dataset.compression=gzip",), True), ("jpeg", 1, (), True), ("png", 1, (), True),
+             ("hdf5", 3, (), True), ("parquet", 3, (), True), ("csv", 1, (), True), ("csv", 3, (), True),
+             ("csv", 3, ("dataset.compression=gzip",), True), ("tsv", 3, (), True), ("json", 3, (), True),
+             ("jsonl", 3, (), True), ("raw", 1, (), False), ("indexed_binary", 1, (), False),
+             ("indexed_binary", 3, (), False), ("mmap_indexed_binary", 1, (), False))
+    FILES = 8
+
+    def damage(self, how):
+        """Damages a file, not the first one, and returns its name."""
+        files = sorted(path for path in (self.folder / "data" / "train").iterdir() if path.suffix != ".idx")
+        victim = files[3]
+        data = victim.read_bytes()
+        victim.write_bytes({"empty": b"", "cut": data[:len(data) * 2 // 3],
+                            "garbage": random.Random(5).randbytes(len(data))}[how])
+        return victim.name
+
+    def check(self, how, loaders, formats):
+        for format, samples, keys, is_noticed in self.CASES:
+            if (how == "garbage" and not is_noticed) or (formats and format not in formats):
+                continue
+            shutil.rmtree(self.folder / "data", ignore_errors=True)
+            workload = self.workload(format, self.FILES, samples)
+            self.bench(workload, "--generate-only", *keys)
+            name = self.damage(how)
+            for loader in loaders:
+                with self.subTest(format=format, samples=samples, keys=keys, loader=loader):
+                    done = self.bench(workload, *keys, f"--loader={loader}", code=1)
+                    self.assertIn(name, done.stderr)
+                    figures = self.figures(workload, *keys, f"--loader={loader}", "reader.on_error=skip")
+                    read = [one["samples"] for one in figures["passes"]]
+                    self.assertEqual(sum(read) + figures["bad_samples"], 2 * self.FILES * samples)
+                    # A file that was cut may still have some whole samples.
+                    low = (self.FILES - 1) * samples
+                    high = low if how != "cut" else low + samples - 1
+                    self.assertTrue(all(low <= one <= high for one in read), (low, read, high))
+
+    def test_an_empty_file(self):
+        self.check("empty", ("native",), ())
+
+    def test_a_file_that_was_cut(self):
+        self.check("cut", ("native",), ())
+
+    def test_a_file_of_other_bytes(self):
+        self.check("garbage", ("native",), ())
+
+    def test_with_every_loader(self):
+        for how in ("empty", "garbage"):
+            self.check(how, ("pytorch", "tensorflow", "dali"), ("npz", "tfrecord", "csv"))
+
+    def test_a_dataset_of_empty_files_is_no_success(self):
+        workload = self.workload("jpeg", 6)
+        self.bench(workload, "--generate-only")
+        for path in (self.folder / "data" / "train").iterdir():
+            path.write_bytes(b"")
+        self.assertIn("the sample is empty", self.bench(workload, code=1).stderr)
+        (self.folder / "data" / "millrace-manifest.json").unlink()
+        self.assertIn("the sample is empty", self.bench(workload, code=1).stderr)
+        figures = self.figures(workload, "reader.on_error=skip")
+        self.assertEqual([one["samples"] for one in figures["passes"]], [0, 0])
+        self.assertEqual(figures["bad_samples"], 12)
+
+    def test_in_memory_and_on_ranks(self):
+        workload = self.workload("csv", self.FILES, 3)
+        self.bench(workload, "--generate-only")
+        self.damage("garbage")
+        figures = self.figures(workload, "reader.on_error=skip", "reader.read_type=memory")
+        self.assertEqual((figures["passes"][0]["samples"], figures["bad_samples"]), (21, 6))
+        if HAS_MPI:
+            figures = self.figures(workload, "reader.on_error=skip", "--ranks=2")
+            self.assertEqual((figures["passes"][0]["samples"], figures["bad_samples"]), (21, 6))
+
+    def test_the_cost_of_the_checks_is_shown(self):
+        done = self.bench(self.workload(), "--generate")
+        self.assertRegex(done.stdout, r"checks +[0-9.]+ us a sample: length, structure, checksums")
+        self.assertGreater(json.loads((self.folder / "out" / "millrace.json").read_text())["check_us_per_sample"], 0)
+
+
+class ColdCacheTest(BenchTest):
+    """A cold run is cold when its first sample is read."""
+
+    @unittest.skipUnless(CAN_TRACE, "needs strace")
+    def test_files_are_dropped_after_they_were_read_for_their_index(self):
+        for format in ("tfrecord", "csv", "jsonl"):
+            with self.subTest(format=format):
+                shutil.rmtree(self.folder / "data", ignore_errors=True)
+                workload = self.workload(format, 6, 3)
+                self.bench(workload, "--generate-only")
+                log = self.folder / "strace.log"
+                self.bench(workload, "--cache=drop", "train.epochs=1", "--loader=pytorch",
+                           program=("strace", "-f", "-y", "-e", "trace=read,pread64,fadvise64", "-o", str(log), MILLRACE))
+                calls = self.calls(log)
+                drops = [i for i, (call, _, _) in enumerate(calls) if call == "fadvise64"]
+                self.assertEqual(len(drops), 6, calls)
+                self.assertIn("read", "".join(call for call, _, _ in calls[:drops[0]]), "nothing was indexed before")
+                after = {path.name: 0 for path in (self.folder / "data" / "train").iterdir()}
+                for call, name, result in calls[drops[-1]:]:
+                    after[name] += result if "read" in call else 0
+                for path in (self.folder / "data" / "train").iterdir():
+                    self.assertGreater(after[path.name], 3 * 3600)
+                    self.assertLessEqual(after[path.name], path.stat().st_size, "read twice")
+
+    @staticmethod
+    def calls(log):
+        """The calls on files of the dataset, in the order of their ends: (name, file, result)."""
+        begun, calls = {}, []
+        for line in log.read_text().splitlines():
+            thread, rest = line.split(maxsplit=1)
+            if "/data/train/" in rest:
+                begun[thread] = (rest.split("(")[0], rest.split("/data/train/")[1].split(">")[0])
+            if thread in begun and " = " in rest:
+                calls.append((*begun.pop(thread), int(rest.rsplit(" = ", 1)[1].split()[0])))
+        return calls
 
 
 class OwnFilesTest(BenchTest):

@@ -60,8 +60,11 @@ class Files:
         return len(self.paths) * self.samples
 
     def __getitem__(self, index):
-        array = self.read(self.paths[index // self.samples], index % self.samples, self.samples)
-        return int(array.reshape(-1)[0]) if array.size else 0
+        path = self.paths[index // self.samples]
+        array = self.read(path, index % self.samples, self.samples)
+        if not array.size:
+            raise ValueError(f"{path}: the sample is empty")
+        return int(array.reshape(-1)[0])
 
 
 def run(job):
