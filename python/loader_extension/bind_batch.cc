@@ -206,6 +206,11 @@ void bind_shared_memory(py::module_& module) {
             return py::make_tuple(place->buffer_begin, place->buffer_bytes, place->offset);
           },
           "Begin and size of the buffer in the file, and where the array begins in it.");
+  module.def("shared_file", [](const char* name) { return take(shared_file(name)); });
+  module.def("reserve_room", [](int file, uint64_t offset, uint64_t size_bytes) {
+    const Status reserved = reserve_room(file, offset, size_bytes);
+    if (!reserved.ok()) raise(reserved.error());
+  });
 }
 
 }  // namespace

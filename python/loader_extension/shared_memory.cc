@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,16 +12,41 @@ namespace millrace::python {
 namespace {
 
 constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, since Linux 5.14
+constexpr const char* kMemoryDirectory = "/dev/shm";
 
 }  // namespace
 
-Result<std::shared_ptr<SharedMemory>> SharedMemory::create() {
-  const int file = memfd_create("millrace-samples", MFD_CLOEXEC);
-  if (file < 0) {
-    return fail(Errc::kExhausted,
-                "cannot create memory for worker processes: {}; use worker='thread'",
-                std::strerror(errno));
+Result<int> shared_file(const char* name) {
+  const int in_memory = memfd_create(name, MFD_CLOEXEC);
+  if (in_memory >= 0) return in_memory;
+  const int refusal = errno;
+  const int unnamed = open(kMemoryDirectory, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
+  if (unnamed >= 0) return unnamed;
+  return fail(Errc::kUnsupported,
+              "worker processes share memory in a file, but memfd_create failed ({}), and so did a "
+              "file in {} ({}). Allow memfd_create in the container's seccomp profile, mount a "
+              "tmpfs on {}, or load with threads (worker='thread')",
+              std::strerror(refusal), kMemoryDirectory, std::strerror(errno), kMemoryDirectory);
+}
+
+Status reserve_room(int file, uint64_t offset, uint64_t size_bytes) {
+  struct statvfs system = {};
+  // A memfd is in a file system of the kernel that has no size.
+  if (fstatvfs(file, &system) != 0 || system.f_blocks == 0) return {};
+  int failure = EINTR;
+  while (failure == EINTR) {
+    failure = posix_fallocate(file, static_cast<off_t>(offset), static_cast<off_t>(size_bytes));
   }
+  if (failure != ENOSPC) return {};
+  return fail(Errc::kExhausted,
+              "{} is full: worker processes share memory in a file there, because memfd_create is "
+              "refused. Make it larger (docker run --shm-size=8g), allow memfd_create in the "
+              "container's seccomp profile, or load with threads (worker='thread')",
+              kMemoryDirectory);
+}
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::create() {
+  ASSIGN_OR_RETURN(const int file, shared_file("millrace-samples"));
   return std::shared_ptr<SharedMemory>(new SharedMemory(file));
 }
 
@@ -60,6 +86,10 @@ void* SharedMemory::allocate(size_t size_bytes) {
   const std::lock_guard lock(mutex_);
   const auto begin = take_room(size_bytes);
   if (!begin) return nullptr;
+  if (!reserve_room(file_, *begin, size_bytes).ok()) {
+    unused_.emplace(size_bytes, *begin);
+    return nullptr;
+  }
   void* const buffer = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_,
                             static_cast<off_t>(*begin));
   // All pages at once, not one fault for each. This also finds out whether there is enough memory:

@@ -17,6 +17,12 @@
 
 namespace millrace::python {
 
+// A file without a name, in memory, that processes can share. If the kernel refuses memfd_create,
+// as seccomp profiles of containers may, it is in /dev/shm, whose size is limited: then reserve
+// room before you write, because a write without room ends the process.
+Result<int> shared_file(const char* name);
+Status reserve_room(int file, uint64_t offset, uint64_t size_bytes);
+
 class SharedMemory {
  public:
   struct Place {

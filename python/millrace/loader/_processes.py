@@ -188,7 +188,7 @@ class Processes:
 
     def _new_task_slot(self) -> _slots.Slot:
         self._task_slots += 1
-        return _slots.Slot(self._file, _slots.FIRST_TASK_SLOT + self._task_slots - 1)
+        return _slots.Slot(self._file, _slots.FIRST_TASK_SLOT + self._task_slots - 1, is_filled_here=True)
 
     def _receive(self, seconds: float) -> None:
         """Takes one result if there is one, otherwise waits for it or for the end of a worker."""

@@ -1,7 +1,7 @@
 """Slots: memory shared with worker processes, in which they leave batches.
 
 All slots lie in one memory file without a name: nothing is left behind however the processes end,
-and the size of /dev/shm does not matter. The file is sparse. Slot n begins at n * STRIDE_BYTES; a
+and the size of /dev/shm does not matter, unless the kernel refuses memfd_create: then it is in /dev/shm. The file is sparse. Slot n begins at n * STRIDE_BYTES; a
 process maps as much of it as it uses, and the pages stay mapped for the next batch. Each worker has
 SLOTS_PER_WORKER slots of its own, and uses the first that is free.
 """
@@ -19,22 +19,29 @@ from typing import Any, Optional
 
 import numpy
 
+from millrace.loader._native import native
+
 STRIDE_BYTES = 1 << 36
 WORKERS_MAX = 4096
 SLOTS_PER_WORKER = 1024
 FIRST_TASK_SLOT = WORKERS_MAX * SLOTS_PER_WORKER  # slots for the indices of tasks follow
 _STATUS_SLOT = FIRST_TASK_SLOT + 4096
+_STATUS_BYTES = (16 + SLOTS_PER_WORKER) * WORKERS_MAX
 _PAGE = mmap.PAGESIZE
 _MADV_POPULATE_WRITE = 23
 
 
 def create_file() -> int:
-    file = os.memfd_create("millrace-batches", os.MFD_CLOEXEC)
+    file = native.shared_file("millrace-batches")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         # The limit on file sizes counts for memory files too, but only when they are made longer.
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         os.ftruncate(file, STRIDE_BYTES * (_STATUS_SLOT + 1))
+        native.reserve_room(file, _STATUS_SLOT * STRIDE_BYTES, _STATUS_BYTES)
+    except RuntimeError:
+        os.close(file)
+        raise
     except OSError as error:
         os.close(file)
         if error.errno != errno.EFBIG:
@@ -51,7 +58,7 @@ class Status:
 
     def __init__(self, file: int) -> None:
         words = 16 * WORKERS_MAX
-        area = Slot(file, _STATUS_SLOT).map(words + WORKERS_MAX * SLOTS_PER_WORKER)
+        area = Slot(file, _STATUS_SLOT).map(_STATUS_BYTES)
         # Two words for each worker: the ticket of its task (0: it waits for one), and the sample.
         self._words = area[:words].view(numpy.int64)
         # Workers set a byte when they leave a batch in the slot, the consumer clears it.
@@ -79,6 +86,10 @@ class Status:
         self._is_used[slot] = 0
 
 
+class NoRoom(BaseException):
+    """There is no room for a batch. No Exception: it is not the fault of the sample that was fetched."""
+
+
 class Slot:
     """The pages of one slot, as this process has mapped them. Grows on demand; arrays that were made
     before stay valid."""
@@ -99,7 +110,10 @@ class Slot:
             # A little more: a batch of objects is not always of the same size.
             size_bytes = min(STRIDE_BYTES, size_bytes + size_bytes // 8)
             size_bytes = -(-size_bytes // _PAGE) * _PAGE
-            mapped = self._map(self._file, size_bytes, offset=self.number * STRIDE_BYTES)
+            begin = self.number * STRIDE_BYTES
+            if self._is_filled_here:
+                native.reserve_room(self._file, begin, size_bytes)
+            mapped = self._map(self._file, size_bytes, offset=begin)
             if self._is_filled_here:
                 with suppress(OSError):  # before Linux 5.14
                     mapped.madvise(_MADV_POPULATE_WRITE)  # all pages at once, not one fault for each
@@ -154,7 +168,11 @@ class SlotWriter:
         align = _PAGE if size >= _PAGE else 64
         begin = -(-self._used // align) * align
         self._used = begin + size
-        return self._slot.map(self._used)[begin:self._used].view(dtype).reshape(shape)
+        try:
+            mapped = self._slot.map(self._used)
+        except RuntimeError as error:
+            raise NoRoom(str(error)) from None
+        return mapped[begin:self._used].view(dtype).reshape(shape)
 
     def place(self, array: numpy.ndarray) -> int:
         """Where the array is in the slot. Copies it there if it is elsewhere."""
