@@ -438,7 +438,7 @@ class BadInput(OrdersTest):
                      lambda: millrace.Balanced(range(COUNT), samples=39))
         self.refuses("TensorDataset does not have.*millrace.Balanced", lambda: millrace.Balanced(),
                      dataset=TensorDataset(torch.arange(4)))
-        self.refuses("no samples", lambda: millrace.Balanced([]), dataset=Numbers(0))
+        self.refuses("empty dataset", lambda: millrace.Balanced([]), dataset=Numbers(0))
 
     def test_functions_that_are_none(self):
         self.refuses("Listed.function=3", lambda: millrace.Listed(3), TypeError)

@@ -74,7 +74,9 @@ class ContentTest(unittest.TestCase):
         self.assertEqual(visited(slow), visited(fast))
 
     def test_no_samples_and_one_sample(self):
-        self.assertEqual(list(millrace.DataLoader(Squares(0), batch_size=4, shuffle=True)), [])
+        for shuffle in (False, True):
+            with self.assertRaisesRegex(ValueError, "Squares is an empty dataset"):
+                millrace.DataLoader(Squares(0), batch_size=4, shuffle=shuffle)
         (batch,) = millrace.DataLoader(Squares(1), batch_size=4, shuffle=True)
         self.assertEqual([part.tolist() for part in batch], [[0], [0]])
 

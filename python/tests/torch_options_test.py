@@ -2,12 +2,15 @@
 """Options of torch's DataLoader: a script that only changes the class gets the same batches or a
 reason."""
 
+import tempfile
 import threading
 import unittest
+from pathlib import Path
 
+import numpy
 import torch
 from torch.utils.data import (BatchSampler, DistributedSampler, IterableDataset, RandomSampler,
-                              SequentialSampler, SubsetRandomSampler, TensorDataset)
+                              SequentialSampler, Subset, SubsetRandomSampler, TensorDataset)
 
 import millrace
 
@@ -109,6 +112,27 @@ class RefusedOptions(unittest.TestCase):
                 return 4
 
         self.refuses("Stream.*__getitem__.*millrace.Files", kind=TypeError, dataset=Stream())
+
+    def test_an_empty_dataset_is_refused_by_its_name(self):
+        self.refuses(r"^list is an empty dataset: there is nothing to load\. Check the files", dataset=[])
+        self.refuses(r"^Subset\(TensorDataset\) is an empty dataset", dataset=Subset(DATA, []))
+        self.refuses("is an empty dataset", dataset=DATA, sampler=SubsetRandomSampler([]))
+        with tempfile.TemporaryDirectory() as folder:
+            numpy.save(f"{folder}/none.npy", numpy.zeros((0, 3)))
+            numpy.save(f"{folder}/some.npy", numpy.zeros((4, 3)))
+            self.refuses(r"^Files\('.*/none\.npy'\) is an empty dataset",
+                         dataset=millrace.Files(f"{folder}/none.npy"))
+            Path(folder, "none.jsonl").write_text("")
+            with self.assertRaisesRegex(ValueError, r"none\.jsonl: there are no samples"):
+                millrace.Files(f"{folder}/none.jsonl")
+            some = millrace.Files(files=f"{folder}/some.npy")
+            self.refuses(r"^Subset\(Files\('.*/some\.npy'\)\) is an empty dataset", dataset=some.subset([]))
+
+    def test_an_epoch_without_a_batch_is_a_warning(self):
+        loader = millrace.DataLoader(DATA, batch_size=32, drop_last=True)
+        with self.assertWarnsRegex(UserWarning, r"every epoch is empty: 20 samples do not fill a batch of 32 on 1 "
+                                   r"rank\(s\), and tail='drop'"):
+            self.assertEqual(visited(loader), [])
 
     def test_conflicting_options_are_refused(self):
         batches = BatchSampler(SequentialSampler(DATA), 6, drop_last=True)

@@ -19,6 +19,23 @@ def refuse_iterable(dataset: Any) -> None:
                         "millrace.Files reads tar and TFRecord shards in any order")
 
 
+def refuse_empty(dataset: Any) -> None:
+    # torch refuses it only if it is shuffled, and otherwise trains nothing.
+    if len(dataset) == 0:
+        raise ValueError(f"{_name_of(dataset)} is an empty dataset: there is nothing to load. Check the files, the "
+                         "list or the split that it was made of")
+
+
+def _name_of(dataset: Any) -> str:
+    """Its class, and what it was made of: files, a folder, or another dataset."""
+    arguments, options = getattr(dataset, "_made_of", ((), {}))
+    made_of = next(iter((*arguments, *options.values())), None)
+    whole = getattr(dataset, "dataset", None)
+    inner = (_name_of(whole) if whole is not None else
+             repr(getattr(dataset, "root", made_of))[:200] if hasattr(dataset, "root") or made_of is not None else "")
+    return f"{type(dataset).__name__}({inner})" if inner else type(dataset).__name__
+
+
 def pace_of(num_workers: Optional[int], batches: Optional[int],
             prefetch_factor: Optional[int]) -> dict[str, Any]:
     """The number of threads and of prefetched batches. 0: the loader chooses."""

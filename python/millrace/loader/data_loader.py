@@ -32,7 +32,7 @@ from millrace.loader._python_workers import WorkerOptions, job_of, starter_of
 from millrace.loader._ranks import close_at_exit
 from millrace.loader._samplers import Asked, without_samplers
 from millrace.loader._stats import Stats
-from millrace.loader._torch_options import pace_of, refuse_iterable
+from millrace.loader._torch_options import pace_of, refuse_empty, refuse_iterable
 from millrace.loader._world import World
 from millrace.loader.datasets import Dataset, read_by_native
 from millrace.trace import _window
@@ -117,6 +117,7 @@ class DataLoader:
         asked, self._given_epochs = without_samplers(
             Asked(dataset, batch_size, shuffle, seed, drop_last, world), sampler, batch_sampler, generator)
         self.dataset = dataset = asked.dataset
+        refuse_empty(dataset)
         self.sampler = sampler
         self.batch_size = positive("batch_size", asked.batch_size)
         self.world = asked.world or World.find()
@@ -175,6 +176,12 @@ class DataLoader:
             if warning is not None:
                 warnings.warn(warning, stacklevel=3)
 
+    def _warn_of_no_batch(self) -> None:
+        if self._loader.batch_count == 0:
+            warnings.warn(f"every epoch is empty: {len(self.dataset)} samples do not fill a batch of "
+                          f"{self.batch_size} on {self.world.size} rank(s), and tail='drop' (drop_last) leaves them "
+                          "out. Give a smaller batch_size, or tail='pad'", stacklevel=3)
+
     def _warn_of_restaging(self, advice: str = "") -> None:
         warning = self._loader.restaged() if self._holds_shard and self.world.rank == 0 else None
         if warning is not None:
@@ -231,6 +238,7 @@ class DataLoader:
         if before is not None:
             before.is_over = True
         self._pass = _Pass(self._epoch)
+        self._warn_of_no_batch()
         return _Iterator(self, self._pass)
 
     def _follow_sampler(self) -> None:

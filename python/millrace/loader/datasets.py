@@ -361,6 +361,9 @@ class Files(Dataset):
         elif fields is None and self._source.element is not None:
             self._decoder = native.array_decoder(*self._source.element)
         else:
+            if len(self._source) == 0:
+                named = next(iter(paths), directory)
+                raise ValueError(f"{os.fsdecode(named)}: there are no samples, so that its fields are not known")
             fields = _with_text(fields, self._source)
             self._decoder = native.fields_decoder(self._source, _field_requests(fields))
             self._shapes = _shapes_of(fields)
