@@ -128,6 +128,7 @@ class Scheduler:
             raise ValueError(f"the storage holds the samples of epoch {self.epoch}, not of {epoch}. "
                              f"Continue with scheduling({self.epoch}), or start with an empty "
                              "storage")
+        connect()  # raises if torch.distributed, initialized since then, has other ranks than MPI
         self._exchange.start()
         self._iteration = 0
         self._is_under_way = True

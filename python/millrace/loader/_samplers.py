@@ -34,6 +34,7 @@ class Asked:
     seed: int
     drop_last: bool
     world: Optional[World]
+    alone_because: str = ""  # why it works for one rank only
 
 
 class GivenEpochs:
@@ -83,6 +84,11 @@ def without_samplers(asked: Asked, sampler: Any, batch_sampler: Any,
     return asked, GivenEpochs(sampler if sampler is not None else batch_sampler)
 
 
+def refuse_ranks(asked: Asked, world: World) -> None:
+    if world.size > 1 and asked.alone_because:
+        raise ValueError(asked.alone_because)
+
+
 def _of_batches(asked: Asked, sampler: Any, batch_sampler: Any) -> tuple:
     if sampler is not None or asked.shuffle or asked.drop_last or asked.batch_size != 1:
         raise ValueError("batch_sampler replaces batch_size, shuffle, sampler and drop_last: give one "
@@ -92,9 +98,9 @@ def _of_batches(asked: Asked, sampler: Any, batch_sampler: Any) -> tuple:
         return batch_sampler.sampler, replace(asked, batch_size=batch_sampler.batch_size,
                                               drop_last=batch_sampler.drop_last)
     name = f"batch_sampler={type(batch_sampler).__name__}"
-    if (asked.world or World.find()).size > 1:
-        raise ValueError(f"{name}: ranks take turns with samples, so its batches would be mixed. {_ADVICE}, "
-                         "and batch_size=")
+    asked = replace(asked, alone_because=f"{name}: ranks take turns with samples, so its batches would be mixed. "
+                    f"{_ADVICE}, and batch_size=")
+    refuse_ranks(asked, asked.world or World.find())
     sizes: list = []
 
     def flattened(batches: list) -> list:
@@ -121,9 +127,10 @@ def _of_sampler(asked: Asked, sampler: Any) -> Asked:
     if translated is not None:
         return translated
     name = f"sampler={type(sampler).__name__}"
-    if hasattr(sampler, "num_replicas") and (asked.world or World.find()).size > 1:
-        raise ValueError(f"{name} returns only the indices of one rank, but the loader needs those of all "
-                         f"ranks, in the same order on every rank. {_ADVICE}")
+    if hasattr(sampler, "num_replicas"):
+        asked = replace(asked, alone_because=f"{name} returns only the indices of one rank, but the loader needs "
+                        f"those of all ranks, in the same order on every rank. {_ADVICE}")
+        refuse_ranks(asked, asked.world or World.find())
     return replace(asked, shuffle=_known_order(name, sampler, list, len(asked.dataset)))
 
 

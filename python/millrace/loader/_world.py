@@ -36,13 +36,22 @@ class World:
         launcher's environment; else a single rank."""
         launched = cls.of_environment(os.environ)
         if rank is None or size is None:
-            group = _of_torch()
+            group = cls.of_torch()
             if group is None:
                 return launched
             rank, size = group
         if (rank, size) == (launched.rank, launched.size):
             return launched
         return cls(rank, size)
+
+    @staticmethod
+    def of_torch() -> Optional[tuple[int, int]]:
+        """Rank and size according to torch.distributed; None unless it is initialized."""
+        torch = sys.modules.get("torch")  # if it is not imported, it is not initialized
+        distributed = getattr(torch, "distributed", None)
+        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+            return None
+        return distributed.get_rank(), distributed.get_world_size()
 
     @classmethod
     def of_environment(cls, environment: Mapping[str, str]) -> "World":
@@ -69,11 +78,3 @@ def _number(environment: Mapping[str, str], name: Optional[str],
     if or_else is not None:
         return or_else
     raise ValueError(f"{name}={text!r} in the environment is not a number; unset it, or give world=")
-
-
-def _of_torch() -> Optional[tuple[int, int]]:
-    torch = sys.modules.get("torch")  # if it is not imported, it is not initialized
-    distributed = getattr(torch, "distributed", None)
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
-    return distributed.get_rank(), distributed.get_world_size()

@@ -25,12 +25,12 @@ from millrace.loader._options import (Cache, Prefetch, budget_of, check_types, c
                                       natural, positive, refuse_kept_samples, shards, tiers_of)
 from millrace.loader._job import Job
 from millrace.loader._map import open_mapped
-from millrace.loader._orders import AnyShuffle, chosen_order
+from millrace.loader._orders import AnyShuffle, ChosenOrder, chosen_order
 from millrace.loader._pinned import gpu_to_pin_for
 from millrace.loader._python_loader import PythonLoader, PythonOptions
 from millrace.loader._python_workers import WorkerOptions, job_of, starter_of
 from millrace.loader._ranks import close_at_exit
-from millrace.loader._samplers import Asked, without_samplers
+from millrace.loader._samplers import Asked, refuse_ranks, without_samplers
 from millrace.loader._stats import Stats
 from millrace.loader._torch_options import pace_of, refuse_empty, refuse_iterable
 from millrace.loader._world import World
@@ -118,54 +118,61 @@ class DataLoader:
             Asked(dataset, batch_size, shuffle, seed, drop_last, world), sampler, batch_sampler, generator)
         self.dataset = dataset = asked.dataset
         refuse_empty(dataset)
-        self.sampler = sampler
         self.batch_size = positive("batch_size", asked.batch_size)
-        self.world = asked.world or World.find()
         chosen = chosen_order(asked.shuffle, dataset, asked.seed)
-        self.shuffle, partial = chosen.drawn.shuffle, chosen.partial
-        self.tail = tail or ("drop" if asked.drop_last else
-                             "uneven" if self.world.size == 1 else "pad")
+        self.shuffle = chosen.drawn.shuffle
         self.batch: Any = None  # the last batch returned, with .samples, .is_real, .epoch, .index
         self._is_dict = output == "dict"
         self._kind = _outputs.choose(None if self._is_dict else output)
         self._convert = _outputs.converter(self._kind)
         self._transform = transform
-        shard_count, place = shards(self.world, partial.shard)
-        order = chosen.options(shard_count)
-        common = {"rank": place, "world_size": self.world.size, "batch_size": self.batch_size,
-                  "tail": self.tail, "skips_bad_samples": bool(skip_bad_samples),
-                  "timeout_seconds": deadline(timeout),
-                  **pace_of(num_workers, prefetch.batches, prefetch_factor)}
         self._epoch_count = 0 if epochs is None else positive("epochs", epochs)
         self._lists = chosen.drawn.lists
-        gpu = gpu_to_pin_for(self._kind) if pin_memory else None
-        self._holds_shard = partial.dir is not None
-        self._loader: Any
+        pace = pace_of(num_workers, prefetch.batches, prefetch_factor)
+        self._holds_shard = chosen.partial.dir is not None
         self._data = read_by_native(dataset)
         self._has_map = self._data is not None and self._data._map is not None
-        workers = WorkerOptions(kind=worker, count=num_workers, prefetch=common["prefetch_batches"],
-                                memory_bytes=budget_of(prefetch),
-                                context=multiprocessing_context, init=worker_init_fn,
-                                restarts=restart_workers, is_persistent=persistent_workers)
-        if self._data is not None:
-            if self._holds_shard and cache is not None:
-                raise ValueError("Partial.dir already keeps all samples of this rank on its own disk: "
-                                 "remove cache=")
-            talks = ("Partial.dir" if self._holds_shard else
-                     "Cache.peers" if cache is not None and cache.peers else "")
-            if talks:
-                connect_ranks(talks, self.world, place)
-            self._loader = self._open_native(
-                self._data, collate_fn, workers, gpu, **order, **common, epoch_count=self._epoch_count,
-                memory_bytes=workers.memory_bytes, io_depth=prefetch.io_depth, **tiers_of(cache),
-                shard_directory=os.fsencode(partial.dir or ""))
-            if talks:
-                close_at_exit(self._loader)
-            self._warn_of_skew(place)
-        else:
-            refuse_kept_samples(dataset, cache, partial)
-            del common["thread_count"], common["prefetch_batches"]
-            self._loader = self._open_python(order, common, collate_fn, workers, gpu)
+        self._request = _Request(
+            asked, chosen, tail, prefetch, cache, bool(skip_bad_samples), deadline(timeout), pace, collate_fn,
+            gpu_to_pin_for(self._kind) if pin_memory else None,
+            WorkerOptions(kind=worker, count=num_workers, prefetch=pace["prefetch_batches"],
+                          memory_bytes=budget_of(prefetch),
+                          context=multiprocessing_context, init=worker_init_fn,
+                          restarts=restart_workers, is_persistent=persistent_workers))
+        self._open(asked.world or World.find())
+        self.sampler = sampler
+
+    def _open(self, world: World) -> None:
+        """Opens the loader of this rank."""
+        request = self._request
+        chosen, cache, partial = request.chosen, request.cache, request.chosen.partial
+        refuse_ranks(request.asked, world)
+        self.world = world
+        self.tail = request.tail or ("drop" if request.asked.drop_last else
+                                     "uneven" if world.size == 1 else "pad")
+        shard_count, place = shards(world, partial.shard)
+        order = chosen.options(shard_count)
+        common = {"rank": place, "world_size": world.size, "batch_size": self.batch_size,
+                  "tail": self.tail, "skips_bad_samples": request.skips_bad_samples,
+                  "timeout_seconds": request.timeout_seconds}
+        self._loader: Any
+        if self._data is None:
+            refuse_kept_samples(self.dataset, cache, partial)
+            self._loader = self._open_python(order, common)
+            return
+        if self._holds_shard and cache is not None:
+            raise ValueError("Partial.dir already keeps all samples of this rank on its own disk: "
+                             "remove cache=")
+        talks = request.talks
+        if talks:
+            connect_ranks(talks, world, place)
+        self._loader = self._open_native(
+            self._data, **order, **common, **request.pace, epoch_count=self._epoch_count,
+            memory_bytes=request.workers.memory_bytes, io_depth=request.prefetch.io_depth, **tiers_of(cache),
+            shard_directory=os.fsencode(partial.dir or ""))
+        if talks:
+            close_at_exit(self._loader)
+        self._warn_of_skew(place)
 
     def _warn_of_skew(self, place: int) -> None:
         # Only one rank warns: if one shard is sorted by class, all are.
@@ -196,23 +203,24 @@ class DataLoader:
                 f"with the storage's epoch, call loader.set_epoch({held}) (the value of "
                 "loader.storage_epoch) or loader.load_state_dict(state) before the first pass")
 
-    def _open_native(self, data: Dataset, collate_fn: Optional[Callable[[list], Any]],
-                     workers: WorkerOptions, gpu: Optional[int], **options: Any) -> Any:
+    def _open_native(self, data: Dataset, **options: Any) -> Any:
+        request = self._request
         if data._map is None:
-            _refuse_collate(self.dataset, collate_fn)
-            return native.Loader(data._source, data._decoder, **options, pins_for_gpu=gpu,
+            _refuse_collate(self.dataset, request.collate_fn)
+            return native.Loader(data._source, data._decoder, **options, pins_for_gpu=request.gpu,
                                  shared_memory=None, marks_waits=True)
         if self._is_dict:
             raise ValueError("output='dict' is for batches that C++ makes; with map=, a batch is made of what "
                              "the function returns. Return a dict from it")
-        job = job_of(workers, Job(None, len(data), collate_fn, self._kind, options["skips_bad_samples"]),
-                     gpu)
-        return open_mapped(data, job, workers, gpu, **options)
+        job = job_of(request.workers, Job(None, len(data), request.collate_fn, self._kind,
+                                          request.skips_bad_samples), request.gpu)
+        return open_mapped(data, job, request.workers, request.gpu, **options)
 
-    def _open_python(self, order: dict, common: dict, collate_fn: Optional[Callable[[list], Any]],
-                     workers: WorkerOptions, gpu: Optional[int]) -> PythonLoader:
+    def _open_python(self, order: dict, common: dict) -> PythonLoader:
+        request = self._request
+        workers, gpu = request.workers, request.gpu
         made, reshard = _python_order(self.dataset, order, self.world)
-        job = job_of(workers, Job(self.dataset, len(self.dataset), collate_fn, self._kind,
+        job = job_of(workers, Job(self.dataset, len(self.dataset), request.collate_fn, self._kind,
                                   common.pop("skips_bad_samples")), gpu)
         return PythonLoader(PythonOptions(
             job=job, order=made, seed=order["seed"], reshard=reshard,
@@ -221,31 +229,62 @@ class DataLoader:
             lists=self._lists, **common))
 
     def __iter__(self) -> "_Iterator":
-        self._follow_sampler()
+        self._follow()
         before = self._pass
         is_under_way = before is not None and not before.is_over
         # If the previous pass has not returned a batch, continue it. Otherwise start the next
         # epoch.
         if not self._is_resumed and not (before is not None and is_under_way and before.is_fresh):
             self._epoch = before.epoch + 1 if before is not None and is_under_way else self._epoch
-            advice = self._advice_on_epoch()
-            self._know_list(self._epoch)
-            self._loader.start_epoch(self._epoch)
-            self._know_next_list(self._epoch)
-            self._is_epoch_given = True
-            self._warn_of_restaging(advice)
+            self._start_epoch()
         self._is_resumed = False
-        if before is not None:
-            before.is_over = True
+        self._end_pass()
         self._pass = _Pass(self._epoch)
         self._warn_of_no_batch()
         return _Iterator(self, self._pass)
 
-    def _follow_sampler(self) -> None:
+    def _start_epoch(self) -> None:
+        advice = self._advice_on_epoch()
+        self._know_list(self._epoch)
+        self._loader.start_epoch(self._epoch)
+        self._know_next_list(self._epoch)
+        self._is_epoch_given = True
+        self._warn_of_restaging(advice)
+
+    def _follow(self) -> None:
+        self._follow_ranks()
         # Scripts call set_epoch() of the sampler that they made.
         epoch = self._given_epochs.take()
         if epoch is not None:
             self.set_epoch(epoch)
+
+    def _follow_ranks(self) -> None:
+        """Takes the rank of torch.distributed, if that was initialized after the loader was made. Until the
+        first batch, this is exact: no order depends on what the loader has done."""
+        group = None if self._request.asked.world is not None else World.of_torch()
+        if group is None or group == (self.world.rank, self.world.size):
+            return
+        differs = (f"the loader is rank {self.world.rank} of {self.world.size}, but in torch.distributed this "
+                   f"process is rank {group[0]} of {group[1]}")
+        if self._began is not None:
+            raise RuntimeError(f"{differs}, which was initialized after the first batch: ranks would load the same "
+                               "samples. Make the DataLoader after init_process_group, or give "
+                               "world=millrace.World(rank, size)")
+        if self._request.talks:
+            raise RuntimeError(f"{self._request.talks}: {differs}. Samples are exchanged over MPI: start one process "
+                               "per rank with mpirun or srun --mpi=pmix, or remove the option")
+        is_under_way = self._pass is not None and not self._pass.is_over  # and has returned nothing
+        state = self._loader.state() if self._is_resumed or is_under_way else None
+        self._loader.close()
+        self._open(World.find())
+        if state is not None and (self._is_resumed or json.loads(state)["done"] != 0):
+            self._loader.restore(state)
+        elif is_under_way:
+            self._loader.start_epoch(self.epoch)
+
+    def _end_pass(self) -> None:
+        if self._pass is not None:
+            self._pass.is_over = True
 
     def _know_list(self, epoch: int) -> None:
         if self._lists is not None:
@@ -259,6 +298,8 @@ class DataLoader:
 
     def __len__(self) -> int:
         """The number of batches of this rank in a whole epoch."""
+        if self._began is None:
+            self._follow_ranks()
         return self._loader.batch_count
 
     def set_epoch(self, epoch: int) -> None:
@@ -268,8 +309,7 @@ class DataLoader:
         self._epoch = natural("epoch", epoch)
         self._is_epoch_given = True
         self._is_resumed = False
-        if self._pass is not None:
-            self._pass.is_over = True
+        self._end_pass()
 
     def set_batch_size(self, batch_size: int) -> None:
         """Changes the batch size from the next batch on, also in the middle of a pass: every sample
@@ -323,8 +363,7 @@ class DataLoader:
         self._know_next_list(self._epoch)
         self._is_epoch_given = True
         self._is_resumed = True
-        if self._pass is not None:
-            self._pass.is_over = True
+        self._end_pass()
 
     def stats(self) -> Stats:
         """Where the loader spent its time since it was made. Printable."""
@@ -333,8 +372,7 @@ class DataLoader:
 
     def close(self) -> None:
         """Stops the threads. Batches that the program still holds stay valid."""
-        if self._pass is not None:
-            self._pass.is_over = True
+        self._end_pass()
         self._loader.close()
 
     def __repr__(self) -> str:
@@ -384,6 +422,29 @@ class DataLoader:
         return tuple(values.values()) if len(values) > 1 else next(iter(values.values()))
 
 
+@dataclass(frozen=True)
+class _Request:
+    """What the loader is opened with, whatever the rank."""
+
+    asked: Asked
+    chosen: ChosenOrder
+    tail: Optional[str]
+    prefetch: Prefetch
+    cache: Optional[Cache]
+    skips_bad_samples: bool
+    timeout_seconds: float
+    pace: dict
+    collate_fn: Optional[Callable[[list], Any]]
+    gpu: Optional[int]  # to pin batches for
+    workers: WorkerOptions
+
+    @property
+    def talks(self) -> str:
+        """The option for which ranks communicate, if there is one."""
+        return ("Partial.dir" if self.chosen.partial.dir is not None else
+                "Cache.peers" if self.cache is not None and self.cache.peers else "")
+
+
 @dataclass
 class _Pass:
     epoch: int
@@ -408,6 +469,8 @@ class _Iterator(Iterator):
                 raise RuntimeError("this pass ended when another one began: a DataLoader has only one "
                                    "position. Make a second DataLoader for a concurrent pass")
             raise StopIteration
+        if its_pass.is_fresh:
+            loader._follow_ranks()
         its_pass.is_fresh = False
         _trace._device_end_step()
         if _window.current is not None:
@@ -419,7 +482,7 @@ class _Iterator(Iterator):
             batch = loader._next()
             _trace._follow(its_pass.epoch, loader.batch.index if batch is not None else None)
         if batch is None:
-            its_pass.is_over = True
+            loader._end_pass()
             loader._epoch = its_pass.epoch + 1
             raise StopIteration
         if _window.current is not None:
