@@ -126,12 +126,14 @@ class PyLoader {
 
   // The samples of a batch since start_epoch() or restore(), and the seeds of its rows.
   py::tuple samples_of_batch(uint64_t number) {
-    const Order* order = nullptr;
-    run([&](Loader& loader) -> Status {
-      order = &loader.order();
-      return {};
-    });
-    return samples_of(Share(share_), *order, epoch_, number);
+    return samples_of(Share(share_), order(), epoch_, number);
+  }
+
+  // Those of a batch of a whole epoch.
+  py::tuple samples_of_epoch(uint64_t epoch, uint64_t number) {
+    ShareOptions whole = share_;
+    whole.done = 0;
+    return samples_of(Share(whole), order(), epoch, number);
   }
 
   uint64_t batch_count() const {
@@ -245,6 +247,15 @@ class PyLoader {
     options.shard.comm = comm_;
     return loader::exchange::agree_all(
         *comm_, open(options));  // or the other ranks would wait for this one
+  }
+
+  const Order& order() {
+    const Order* order = nullptr;
+    run([&](Loader& loader) -> Status {
+      order = &loader.order();
+      return {};
+    });
+    return *order;
   }
 
   static Error closed() {
@@ -409,6 +420,7 @@ void bind_loader(py::module_& module) {
       .def_property_readonly("ready_file", &PyLoader::ready_file)
       .def("done_after", &PyLoader::done_after)
       .def("samples_of_batch", &PyLoader::samples_of_batch)
+      .def("samples_of_epoch", &PyLoader::samples_of_epoch, py::arg("epoch"), py::arg("number"))
       .def_property_readonly("batch_count", &PyLoader::batch_count)
       .def_property_readonly("batches_left", &PyLoader::batches_left)
       .def_property_readonly("epoch", &PyLoader::epoch)

@@ -190,6 +190,9 @@ class MapLoader(PythonLoader):
     def batch_count(self) -> int:
         return self._source.batch_count
 
+    def samples_of_epoch(self, epoch: int, number: int) -> tuple:
+        return self._source.samples_of_epoch(epoch, number)
+
     @property
     def storage_epoch(self) -> Optional[int]:
         return self._source.storage_epoch

@@ -105,6 +105,13 @@ class PythonLoader:
     def batches_left(self) -> int:
         return self._run.batch_count - self._run.handed
 
+    def samples_of_epoch(self, epoch: int, number: int) -> tuple:
+        """Those of a batch of a whole epoch, as Share.samples()."""
+        options = self._options
+        share = native.Share(options.order.size, 0, options.rank, options.world_size, options.batch_size,
+                             options.tail)
+        return share.samples(options.order, epoch, number)
+
     def state(self) -> str:
         run = self._run
         return self.state_at(run.epoch, run.share.done_after(run.handed))

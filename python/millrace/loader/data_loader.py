@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from millrace import _trace, trace
-from millrace.loader import _outputs, _shapes
+from millrace.loader import _accelerate, _outputs, _shapes, _torch_view
 from millrace.loader._native import native
 from millrace.loader._options import (Cache, Prefetch, budget_of, check_types, connect_ranks, deadline,
                                       natural, positive, refuse_kept_samples, shards, tiers_of)
@@ -98,6 +98,22 @@ class DataLoader:
     _began: Optional[float] = None
     _last = 0.0
 
+    # What torch's DataLoader has, for libraries that read it.
+    sampler: Any
+    batch_sampler: Any
+    collate_fn: Callable[[list], Any]
+    num_workers: int
+    prefetch_factor: Optional[int]
+    pin_memory: bool
+    pin_memory_device: str
+    timeout: float
+    worker_init_fn: Any
+    multiprocessing_context: Any
+    generator: Any
+    persistent_workers: bool
+    in_order: bool
+    end_of_dataloader = False  # the last batch of a pass was returned: for Accelerate
+
     def __init__(self, dataset: Any, batch_size: int = 1, shuffle: AnyShuffle = None, *,
                  seed: int = 0, tail: Optional[str] = None, epochs: Optional[int] = None,
                  world: Optional[World] = None, prefetch: Optional[Prefetch] = None,
@@ -120,7 +136,7 @@ class DataLoader:
         refuse_empty(dataset)
         self.batch_size = positive("batch_size", asked.batch_size)
         chosen = chosen_order(asked.shuffle, dataset, asked.seed)
-        self.shuffle = chosen.drawn.shuffle
+        self.shuffle, self._seed = chosen.drawn.shuffle, chosen.seed
         self.batch: Any = None  # the last batch returned, with .samples, .is_real, .epoch, .index
         self._is_dict = output == "dict"
         self._kind = _outputs.choose(None if self._is_dict else output)
@@ -140,7 +156,15 @@ class DataLoader:
                           context=multiprocessing_context, init=worker_init_fn,
                           restarts=restart_workers, is_persistent=persistent_workers))
         self._open(asked.world or World.find())
-        self.sampler = sampler
+        self.__dict__.update(_torch_view.options_of({
+            "num_workers": num_workers, "pin_memory": bool(pin_memory), "timeout": timeout,
+            "worker_init_fn": worker_init_fn, "multiprocessing_context": multiprocessing_context,
+            "generator": generator, "prefetch_factor": prefetch_factor,
+            "persistent_workers": persistent_workers, "pin_memory_device": pin_memory_device,
+            "in_order": in_order}))
+        self.collate_fn = _torch_view.Collate(self, collate_fn)
+        self._given_sampler = sampler
+        self.sampler, self.batch_sampler = _torch_view.samplers_of(self, sampler)
 
     def _open(self, world: World) -> None:
         """Opens the loader of this rank."""
@@ -281,10 +305,17 @@ class DataLoader:
             self._loader.restore(state)
         elif is_under_way:
             self._loader.start_epoch(self.epoch)
+        self.batch_sampler._visits.follow(self)  # libraries may have it
+        self.sampler, self.batch_sampler = _torch_view.samplers_of(self, self._given_sampler)
+
+    def _is_at_start_of(self, epoch: int) -> bool:
+        """Whether the next pass is this whole epoch."""
+        return (self._pass is None or self._pass.is_over) and not self._is_resumed and self._epoch == epoch
 
     def _end_pass(self) -> None:
         if self._pass is not None:
             self._pass.is_over = True
+            _accelerate.end(self)
 
     def _know_list(self, epoch: int) -> None:
         if self._lists is not None:
@@ -303,13 +334,19 @@ class DataLoader:
         return self._loader.batch_count
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch of the next pass. Keeps the position of a loaded state of the same epoch."""
-        if self._is_resumed and epoch == self._epoch:
+        """Sets the epoch of the next pass, or of one that has not returned a batch yet. Keeps the position of a
+        loaded state of the same epoch."""
+        fresh = self._pass if self._pass is not None and not self._pass.is_over and self._pass.is_fresh else None
+        if epoch == self._epoch and (self._is_resumed or fresh is not None):
             return
         self._epoch = natural("epoch", epoch)
         self._is_epoch_given = True
         self._is_resumed = False
-        self._end_pass()
+        if fresh is None:
+            self._end_pass()
+        else:  # Lightning sets the epoch after it has made the iterator
+            fresh.epoch = self._epoch
+            self._start_epoch()
 
     def set_batch_size(self, batch_size: int) -> None:
         """Changes the batch size from the next batch on, also in the middle of a pass: every sample
@@ -322,9 +359,18 @@ class DataLoader:
         is_between = self._pass is None or self._pass.is_over
         state = None if is_between and not self._is_resumed else self._loader.state()
         self._loader.set_batch_size(batch_size)
-        self.batch_size = batch_size
+        self.batch_size = self.batch_sampler.batch_size = batch_size
         if state is not None:
             self._loader.restore(state)
+
+    @property
+    def remainder(self) -> int:
+        """For Accelerate: 0, unless there may be padding, which is not at the end of the gathered batches."""
+        return -1 if self.tail == "pad" else 0
+
+    @property
+    def drop_last(self) -> bool:
+        return self.tail == "drop"
 
     @property
     def epoch(self) -> int:
@@ -471,6 +517,7 @@ class _Iterator(Iterator):
             raise StopIteration
         if its_pass.is_fresh:
             loader._follow_ranks()
+            _accelerate.begin(loader)
         its_pass.is_fresh = False
         _trace._device_end_step()
         if _window.current is not None:
@@ -487,6 +534,7 @@ class _Iterator(Iterator):
             raise StopIteration
         if _window.current is not None:
             _window.current.end_wait()
+        loader.end_of_dataloader = loader._loader.batches_left == 0
         return batch
 
     def __len__(self) -> int:
