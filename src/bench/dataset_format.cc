@@ -143,7 +143,10 @@ Result<std::unique_ptr<format::Format>> open_dataset_format(const DatasetConfig&
   }
   if (dataset.compression == "zip" && dataset.format == "npz") return format::open_format("npz");
   if (is_gzip_text(dataset)) return format::open_format(dataset.format, options);
-  if (gzip && dataset.format == "tfrecord") return format::open_format("tfrecord_gzip");
+  if (gzip && dataset.format == "tfrecord") {
+    options.keeps_indexed_files = false;
+    return format::open_format("tfrecord_gzip", options);
+  }
   return fail(Errc::kUnsupported,
               "dataset.compression is {}, which is not available for {} files; set it to none",
               printable(dataset.compression), printable(dataset.format));

@@ -108,6 +108,9 @@ struct FormatOptions {
   uint64_t window_tokens = 0;
   // tfrecord_gzip: memory for inflated files, which is also the length limit of one.
   uint64_t inflated_bytes_max = uint64_t{4} << 30;
+  // tfrecord_gzip: files that were inflated to find their records stay in that memory. A benchmark
+  // does not want that: its first epoch would read nothing.
+  bool keeps_indexed_files = true;
   struct Hdf5 {
     std::vector<std::string> datasets;  // the ones to read; if there are none, all
     bool whole_files = false;           // a file is one sample; otherwise each row is one

@@ -112,8 +112,11 @@ Error named(const std::string& path, Error error) {
 class GzipTfrecordSource final : public data::SampleSource {
  public:
   GzipTfrecordSource(std::shared_ptr<io::Engine> engine, const std::vector<std::string>& paths,
-                     uint64_t bytes_max)
-      : engine_(std::move(engine)), bytes_max_(bytes_max), files_(paths.size()) {
+                     const FormatOptions& options)
+      : engine_(std::move(engine)),
+        bytes_max_(options.inflated_bytes_max),
+        keeps_indexed_(options.keeps_indexed_files),
+        files_(paths.size()) {
     for (size_t i = 0; i < paths.size(); ++i) files_[i].path = paths[i];
   }
 
@@ -129,7 +132,7 @@ class GzipTfrecordSource final : public data::SampleSource {
       auto samples = index_tfrecords(MemoryReader(bytes_of(*found)));
       if (!samples.ok()) return named(file.path, std::move(samples).error());
       file.records = std::move(samples->spans);
-      keep_if_room(file, *std::move(found));
+      if (keeps_indexed_) keep_if_room(file, *std::move(found));
       return {};
     }));
     for (const File& file : files_) begins_.push_back(begins_.back() + file.records.size());
@@ -237,6 +240,7 @@ class GzipTfrecordSource final : public data::SampleSource {
 
   std::shared_ptr<io::Engine> engine_;  // shared with the caller
   uint64_t bytes_max_;
+  bool keeps_indexed_;
   std::vector<File> files_;
   std::vector<uint64_t> begins_ = {0};  // the first sample of each file, and one past the last
   mutable std::mutex mutex_;
@@ -272,7 +276,7 @@ class GzipTfrecordWriter final : public SampleWriter {
 
 class GzipTfrecord final : public Format {
  public:
-  explicit GzipTfrecord(const FormatOptions& options) : bytes_max_(options.inflated_bytes_max) {}
+  explicit GzipTfrecord(const FormatOptions& options) : options_(options) {}
 
   std::string_view name() const override { return "tfrecord_gzip"; }
   bool is_file_a_sample() const override { return false; }
@@ -286,7 +290,7 @@ class GzipTfrecord final : public Format {
   Result<std::shared_ptr<data::SampleSource>> open(std::shared_ptr<io::Engine> engine,
                                                    const std::vector<std::string>& paths,
                                                    size_t thread_count) const override {
-    auto source = std::make_shared<GzipTfrecordSource>(std::move(engine), paths, bytes_max_);
+    auto source = std::make_shared<GzipTfrecordSource>(std::move(engine), paths, options_);
     RETURN_IF_ERROR(source->find_records(thread_count));
     return std::shared_ptr<data::SampleSource>(std::move(source));
   }
@@ -307,7 +311,7 @@ class GzipTfrecord final : public Format {
   }
 
  private:
-  uint64_t bytes_max_;
+  FormatOptions options_;
 };
 
 }  // namespace

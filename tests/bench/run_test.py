@@ -457,6 +457,12 @@ class ColdCacheTest(BenchTest):
                     self.assertGreater(after[path.name], 3 * 3600)
                     self.assertLessEqual(after[path.name], path.stat().st_size, "read twice")
 
+    def test_inflated_files_are_not_kept_from_their_index(self):
+        workload = self.workload("tfrecord", 6, 3)
+        figures = self.figures(workload, "dataset.compression=gzip", "--generate")
+        size = sum(path.stat().st_size for path in (self.folder / "data" / "train").iterdir())
+        self.assertGreaterEqual(figures["passes"][0]["bytes_read"], size)
+
     @staticmethod
     def calls(log):
         """The calls on files of the dataset, in the order of their ends: (name, file, result)."""
