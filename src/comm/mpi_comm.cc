@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -16,6 +17,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kGatherTag = 1;
+// What a rank gets up to this length needs no second meeting: it has this much memory, or cannot
+// even fail in order.
+constexpr uint64_t kShortBytes = uint64_t{256} << 10;
 // MPI may notice a dead rank before the lifeline does: how long to wait for the latter.
 constexpr auto kNewsTime = 500ms;
 
@@ -140,8 +144,9 @@ Status MpiComm::broadcast(std::string& bytes, Rank root) {
   // Meet again: a rank that lacks the memory cannot take part in what follows.
   std::string received;
   Status room;
-  if (rank_ != root) room = make_room(received, all_.size_bytes());
-  RETURN_IF_ERROR(meet(Proposal(rank_, shape), room));
+  const uint64_t size_bytes = all_.size_bytes();
+  if (rank_ != root) room = make_room(received, size_bytes);
+  if (size_bytes > kShortBytes) RETURN_IF_ERROR(meet(Proposal(rank_, shape), room));
   RETURN_IF_ERROR(broadcast_pieces(rank_ == root ? bytes : received, root));
   if (rank_ != root) bytes = std::move(received);
   return {};
@@ -222,12 +227,42 @@ Status MpiComm::receive_pieces(std::string& bytes, Rank from) {
   return moved;
 }
 
+// In one call: every rank sends the length of its bytes, the bytes, and nothing up to `longest`.
+Result<std::vector<std::string>> MpiComm::gather_short(ByteView mine, size_t longest, Rank root) {
+  const uint64_t own_bytes = mine.size();
+  const size_t stride = sizeof(own_bytes) + longest;
+  std::string packed(stride, '\0');
+  std::memcpy(packed.data(), &own_bytes, sizeof(own_bytes));
+  std::copy_n(text_of(mine).data(), mine.size(), packed.data() + sizeof(own_bytes));
+  std::string all(rank_ == root ? size_ * stride : 0, '\0');
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int count = static_cast<int>(stride);
+  const int started = MPI_Igather(packed.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE,
+                                  root_number(root), mpi_, &request);
+  if (const Status moved = wait(request, started, Pace::kPayload); !moved.ok()) {
+    given_up_.push_back(std::move(packed));
+    given_up_.push_back(std::move(all));
+    return moved.error();
+  }
+  std::vector<std::string> gathered;
+  for (size_t at = 0; at < all.size(); at += stride) {
+    uint64_t size_bytes;
+    std::memcpy(&size_bytes, &all[at], sizeof(size_bytes));
+    gathered.push_back(all.substr(at + sizeof(size_bytes), size_bytes));
+  }
+  return gathered;
+}
+
 Result<std::vector<std::string>> MpiComm::gather(ByteView mine, Rank root) {
   if (const Status checked = check_root(root, size_); !checked.ok()) {
     RETURN_IF_ERROR(agree(checked));
   }
   const CollectiveShape shape = {.call = Collective::kGather, .root = root};
-  RETURN_IF_ERROR(meet(Proposal(rank_, shape)));
+  Proposal proposal(rank_, shape);
+  proposal.has_bytes(~mine.size());  // the lowest complement is that of the longest
+  RETURN_IF_ERROR(meet(proposal));
+  const uint64_t longest = ~all_.size_bytes();
+  if (longest <= kShortBytes / size_) return gather_short(mine, longest, root);
   ASSIGN_OR_RETURN(const std::vector<uint64_t> sizes, gather_sizes(mine.size(), root));
   std::vector<std::string> gathered(sizes.size());
   Status room;

@@ -95,7 +95,9 @@ class MpiComm : public Comm {
   Status send_pieces(ByteView bytes, Rank to);
   Status receive_pieces(std::string& bytes, Rank from);
   Result<std::vector<uint64_t>> gather_sizes(uint64_t size_bytes, Rank root);
+  Result<std::vector<std::string>> gather_short(ByteView mine, size_t longest, Rank root);
   Status connect_star(const LifelineOptions& options);
+  Result<bool> all_on_one_host();
   Status find_bells(const Doorbell& own, std::vector<std::optional<Doorbell>>& bells);
   void end_messages();
 

@@ -1,15 +1,19 @@
 // The lifetime of an MpiComm: how MPI and the lifeline start, how messages are opened, and in which
 // order all of them end. Also the entry point of the library.
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "base/file.h"
 #include "base/single_copy.h"
+#include "base/siphash.h"
 #include "comm/mpi.h"
 #include "comm/mpi_calls.h"
 #include "comm/mpi_comm.h"
@@ -19,6 +23,8 @@ namespace millrace::comm {
 namespace {
 
 constexpr int kHighestMpiTag = (1 << 18) - 1;  // 15 bits of our tag, and 3 for the WireKind
+
+constexpr int kBellAddressBytes = 96;  // four numbers, and a zero byte
 
 std::atomic<MpiComm*> the_comm = nullptr;  // at most one per process
 
@@ -43,13 +49,20 @@ Status check_mpi_for_messages() {
   return {};
 }
 
-bool all_on_one_host(MPI_Comm mpi, uint32_t size) {
-  MPI_Comm host = MPI_COMM_NULL;
-  MPI_Comm_split_type(mpi, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
-  int host_size = 0;
-  MPI_Comm_size(host, &host_size);
-  MPI_Comm_free(&host);
-  return static_cast<uint32_t>(host_size) == size;
+// Differs between two processes that cannot reach each other over the loopback.
+uint64_t number_of_this_host() {
+  std::string name(256, '\0');
+  static_cast<void>(gethostname(name.data(), name.size() - 1));
+  struct stat network = {};
+  static_cast<void>(stat("/proc/self/ns/net", &network));
+  name += std::to_string(network.st_ino);
+  // Hosts may have the same name.
+  const auto boot = read_file("/proc/sys/kernel/random/boot_id", 4096);
+  if (boot.ok()) name += *boot;
+  const SipHashTag tag = siphash(SipHashKey{}, bytes_of(name));
+  uint64_t number;
+  std::memcpy(&number, tag.data(), sizeof(number));
+  return number;
 }
 
 }  // namespace
@@ -57,11 +70,22 @@ bool all_on_one_host(MPI_Comm mpi, uint32_t size) {
 // ---- messages ----
 
 Status MpiComm::find_bells(const Doorbell& own, std::vector<std::optional<Doorbell>>& bells) {
-  ASSIGN_OR_RETURN(const auto addresses, gather_to_all(bytes_of(own.address())));
+  std::string mine = own.address();
+  assert(mine.size() < kBellAddressBytes);
+  mine.resize(kBellAddressBytes, '\0');
+  std::string all(kBellAddressBytes * size_, '\0');
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int started = MPI_Iallgather(mine.data(), kBellAddressBytes, MPI_BYTE, all.data(),
+                                     kBellAddressBytes, MPI_BYTE, mpi_, &request);
+  if (const Status moved = wait(request, started, Pace::kPayload); !moved.ok()) {
+    given_up_.push_back(std::move(mine));
+    given_up_.push_back(std::move(all));
+    return moved;
+  }
   const char* wish = std::getenv("MILLRACE_DOORBELL");
   const bool is_off = wish != nullptr && std::strcmp(wish, "off") == 0;
-  for (const std::string& address : addresses) {
-    bells.push_back(is_off ? std::nullopt : Doorbell::find(address));
+  for (size_t at = 0; at < all.size(); at += kBellAddressBytes) {
+    bells.push_back(is_off ? std::nullopt : Doorbell::find(&all[at]));
   }
   return {};
 }
@@ -103,17 +127,22 @@ void MpiComm::end_messages() {
 
 // ---- start and end ----
 
+// With many ranks on few cores, each collective call takes long. So there are as few as possible
+// (docs/measurements.md).
 Status MpiComm::connect_star(const LifelineOptions& options) {
-  std::string invitation;
+  std::string invitation;  // stays empty if rank 0 cannot open its end
+  Status opened;
   if (rank_ == kFirstRank) {
-    auto opened = Lifeline::open(options);
-    RETURN_IF_ERROR(agree(opened.ok() ? Status() : opened.error()));
-    lifeline_ = *std::move(opened);
-    invitation = lifeline_->invitation();
-  } else {
-    RETURN_IF_ERROR(agree({}));
+    auto lifeline = Lifeline::open(options);
+    if (lifeline.ok()) {
+      lifeline_ = *std::move(lifeline);
+      invitation = lifeline_->invitation();
+    } else {
+      opened = lifeline.error();
+    }
   }
   RETURN_IF_ERROR(broadcast(invitation, kFirstRank));
+  if (invitation.empty()) return agree(opened);
   if (rank_ == kFirstRank) return agree(lifeline_->admit());
   auto joined = Lifeline::join(options, invitation);
   // Not in lifeline_ until all agree: wait() must not check it yet.
@@ -122,13 +151,24 @@ Status MpiComm::connect_star(const LifelineOptions& options) {
   return {};
 }
 
+// Not MPI_Comm_split_type(), which is several collective calls.
+Result<bool> MpiComm::all_on_one_host() {
+  small_[0] = number_of_this_host();
+  small_[1] = ~small_[0];
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int started = MPI_Iallreduce(MPI_IN_PLACE, small_, 2, MPI_INT64_T, MPI_MIN, mpi_, &request);
+  RETURN_IF_ERROR(wait(request, started, Pace::kMeeting));
+  return small_[0] == ~small_[1];  // the lowest is the highest
+}
+
 Status MpiComm::connect_lifeline(const ConnectOptions& options) {
   const char* wish = std::getenv("MILLRACE_LIFELINE");
   if (size_ == 1 || (wish != nullptr && std::strcmp(wish, "off") == 0)) return {};
   const char* interface = std::getenv("MILLRACE_INTERFACE");
+  ASSIGN_OR_RETURN(const bool one_host, all_on_one_host());
   const Status connected = connect_star({.rank = rank_,
                                          .size = size_,
-                                         .one_host = all_on_one_host(mpi_, size_),
+                                         .one_host = one_host,
                                          .interface = interface == nullptr ? "" : interface,
                                          .takes_sigterm = true,
                                          .on_loss = options.on_loss});

@@ -66,7 +66,7 @@ Status barrier_waits_for_the_last(Ours& comm) {
 
 Status broadcast_sends_the_bytes_of_the_root_to_all(Ours& comm) {
   return for_each_root(*comm, [&](Rank root) -> Status {
-    for (const size_t length : {size_t{0}, size_t{1}, size_t{100'001}}) {
+    for (const size_t length : {0, 1, 100'001, 300'001}) {
       std::string bytes = bytes_of_rank(index_of(comm->rank()), length + index_of(comm->rank()));
       RETURN_IF_ERROR(comm->broadcast(bytes, root));
       RETURN_IF_ERROR(expect(bytes == bytes_of_rank(index_of(root), length + index_of(root)),
@@ -150,19 +150,23 @@ Status floating_point_sums_are_the_same_bits_on_all_ranks(Ours& comm) {
 }
 
 Status gather_returns_strings_of_any_length(Ours& comm) {
-  const auto brought_by = [](uint32_t rank) {
-    // Rank 0 passes nothing; one rank passes much more than the others.
-    return bytes_of_rank(rank, rank == 2 ? 300'007 : rank * 1000);
+  // Rank 0 passes nothing; one rank may pass much more than the others.
+  const auto brought_by = [](uint32_t rank, size_t of_one) {
+    return bytes_of_rank(rank, rank == 1 ? of_one : rank * 1000);
   };
-  return for_each_root(*comm, [&](Rank root) -> Status {
-    const std::string mine = brought_by(index_of(comm->rank()));
+  const auto check = [&](Rank root, size_t of_one) -> Status {
+    const std::string mine = brought_by(index_of(comm->rank()), of_one);
     ASSIGN_OR_RETURN(const auto gathered, comm->gather(bytes_of(mine), root));
     if (comm->rank() != root) return expect(gathered.empty(), "the others get nothing");
     RETURN_IF_ERROR(expect(gathered.size() == comm->size(), "there is one string per rank"));
     for (uint32_t rank = 0; rank < comm->size(); ++rank) {
       RETURN_IF_ERROR(
-          expect(gathered[rank] == brought_by(rank), "each string is the one of its rank"));
+          expect(gathered[rank] == brought_by(rank, of_one), "each string is the one of its rank"));
     }
+    return {};
+  };
+  return for_each_root(*comm, [&](Rank root) -> Status {
+    for (const size_t of_one : {0, 1000, 300'007}) RETURN_IF_ERROR(check(root, of_one));
     return {};
   });
 }
