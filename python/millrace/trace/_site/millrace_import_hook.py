@@ -11,6 +11,9 @@ PACKAGE_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
 
 # The modules that millrace.trace._torch has a patch for.
 WATCHED = frozenset((
+    "accelerate.data_loader",
+    "ray.data.iterator",
+    "ray.train.torch.train_loop_utils",
     "safetensors.torch",
     "torch._tensor",
     "torch.autograd",
@@ -26,7 +29,10 @@ WATCHED = frozenset((
     "torch.serialization",
     "torch.utils.data._utils.fetch",
     "torch.utils.data.dataloader",
+    "torchdata.nodes.loader",
+    "torchdata.stateful_dataloader.stateful_dataloader",
     "torchvision.transforms.transforms",
+    "transformers.trainer",
 ))
 # Those of millrace.trace._codecs. They are marked only in programs with a DataLoader, whose import
 # marks those that were imported before.
