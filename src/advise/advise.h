@@ -39,8 +39,9 @@ struct Change {
 
 // An upper bound of what the change saves, and how it was calculated.
 struct Gain {
-  uint64_t saved_ns = 0;  // of the wall time; 0: not estimated
-  double share = 0;       // of the wall time
+  uint64_t saved_ns = 0;     // of the wall time; 0: not estimated
+  double share = 0;          // of training time, or of the wall time
+  bool of_training = false;  // which of them
   std::string how;
 };
 
@@ -48,6 +49,7 @@ struct Finding {
   std::string rule;  // "small-reads"; advise() fills it in
   Severity severity{};
   std::string title;
+  std::string mostly_for;  // "decoding": what most of the waiting is for, if the rule knows
   std::vector<Evidence> evidence;
   std::string threshold;  // "most reads under 64 KiB", and the reason
   std::vector<Change> changes;

@@ -18,6 +18,7 @@ void write_gain(JsonWriter& json, std::string_view key, const Gain& gain) {
   json.begin_object();
   json.field("saved_ns", gain.saved_ns);
   json.field("share", gain.share);
+  json.field("of", gain.of_training ? "training time" : "wall time");
   json.field("how", gain.how);
   json.end_object();
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "advise/judging.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -44,30 +45,32 @@ void add(std::string& out, std::string_view label, std::string_view text, const 
   }
 }
 
+std::string part(const Gain& gain) { return part_text(gain.share, gain.of_training); }
+
 // "saves up to 12.5 s, 31.0 %"
-std::string saving(const Gain& gain) {
+std::string saving(const Gain& gain, const std::string& share) {
   return fmt::format("saves up to {}, {}",
                      format_duration(std::chrono::nanoseconds(static_cast<int64_t>(gain.saved_ns))),
-                     format_percent(gain.share));
+                     share);
 }
 
-// "saves up to 12.5 s, 31.0 % of the wall time: half of the waiting"
+// "saves up to 12.5 s, 31.0 % of training time: half of the waiting"
 std::string gain_text(const Finding& finding) {
   const Gain& gain = finding.gain;
   const std::string how = gain.how.empty() ? "" : ": " + gain.how;
-  if (gain.saved_ns > 0) return saving(gain) + " of the wall time" + how;
+  if (gain.saved_ns > 0) return saving(gain, part(gain)) + how;
   // A note costs nothing; its gain says why.
   if (finding.severity == Severity::kNote && !gain.how.empty()) return gain.how;
   return "cannot be estimated" + how;
 }
 
-// "millrace store would save 1.2 s, 3.0 % of the wall time: 7,000 calls on ..."
+// "millrace store would save 1.2 s, 3.0 % of training time: 7,000 calls on ..."
 std::string tried_text(const Gain& tried) {
   if (tried.saved_ns == 0) return "millrace store would save nothing: " + tried.how;
   return fmt::format(
-      "millrace store would save {}, {} of the wall time: {}",
-      format_duration(std::chrono::nanoseconds(static_cast<int64_t>(tried.saved_ns))),
-      format_percent(tried.share), tried.how);
+      "millrace store would save {}, {}: {}",
+      format_duration(std::chrono::nanoseconds(static_cast<int64_t>(tried.saved_ns))), part(tried),
+      tried.how);
 }
 
 // The finding itself and the other ways to save the same seconds, largest gain first.
@@ -113,7 +116,7 @@ std::string saving_and_change(const Finding& finding, size_t columns) {
       printable(finding.changes.empty() ? finding.threshold : finding.changes.front().text);
   if (finding.gain.saved_ns == 0) return shorten(change, columns);
   constexpr size_t kChangeMin = 10;  // columns; less would say nothing
-  const std::string saved = saving(finding.gain);
+  const std::string saved = saving(finding.gain, format_percent(finding.gain.share));
   const size_t taken = display_width(saved) + 2;
   return taken + kChangeMin > columns ? saved : saved + ": " + shorten(change, columns - taken);
 }

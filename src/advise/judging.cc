@@ -133,12 +133,27 @@ uint64_t Waiting::exposed_due_to(uint64_t time_ns) const {
   return scaled(exposed_ns, ratio(time_ns, all_calls_ns));
 }
 
-double Waiting::share(uint64_t time_ns) const { return ratio(time_ns, wall_ns); }
+Waiting Waiting::with_startup() const {
+  Waiting all = *this;
+  all.training_ns = wall_ns;
+  return all;
+}
+
+double Waiting::share(uint64_t time_ns) const { return ratio(time_ns, training_ns); }
+
+std::string Waiting::part(uint64_t time_ns) const {
+  return part_text(share(time_ns), training_ns < wall_ns);
+}
+
+std::string part_text(double share, bool of_training) {
+  return format_percent(share) + (of_training ? " of training time" : " of the wall time");
+}
 
 Waiting waiting_of(const Profile& profile) {
   Waiting waiting;
   const analyze::TimeSplit& mean = profile.time.mean;
   waiting.wall_ns = profile.job.wall_ns;
+  waiting.training_ns = waiting.wall_ns;
   waiting.ranks = std::max<uint64_t>(profile.job.ranks, 1);
   for (const analyze::GroupStats& group : profile.kinds) {
     waiting.all_calls_ns += time_of(group.io);
@@ -147,7 +162,11 @@ Waiting waiting_of(const Profile& profile) {
   waiting.exposed_ns = std::min(mean.io_exposed_ns, waiting.wall_ns);
   if (profile.time.basis == analyze::WaitBasis::kRegions) {
     const analyze::Loading& loading = profile.loading;
-    waiting.data_ns = std::min(mean.wait_ns, waiting.wall_ns);
+    // Equal to wall_ns: it is not known when training begins.
+    if (mean.training_ns > 0 && mean.training_ns < mean.wall_ns) {
+      waiting.training_ns = std::min(mean.training_ns, waiting.wall_ns);
+    }
+    waiting.data_ns = std::min(mean.wait_ns, waiting.training_ns);
     waiting.work_ns = loading.work_ns;
     waiting.busy_ns =
         std::max(mean.fetch_ns, std::min(waiting.data_ns, mean.decode_ns + mean.transform_ns));
@@ -426,8 +445,9 @@ std::string stripe_command(const Profile& profile, uint64_t transfer_bytes, uint
 
 Gain gain_of(const Waiting& waiting, uint64_t saved_ns, std::string how) {
   Gain gain;
-  gain.saved_ns = std::min(saved_ns, waiting.wall_ns);
+  gain.saved_ns = std::min(saved_ns, waiting.training_ns);
   gain.share = waiting.share(gain.saved_ns);
+  gain.of_training = waiting.training_ns < waiting.wall_ns;
   gain.how = std::move(how);
   // Otherwise it would save more waiting than there is.
   if (gain.saved_ns > waiting.data_ns && waiting.contended_ns > 0 &&

@@ -1,6 +1,6 @@
 // Judging: what rules share: the waiting of the job, and helpers to build a finding.
 //
-// The cost of a problem is the wall time that training would save without it. Loading is work of
+// The cost of a problem is the time that training would save without it. Loading is work of
 // several threads; training waits for what is left of it after compute. A rule says how much of the
 // work its change removes, Waiting::due_to() how much waiting that saves. A problem is reported if
 // it is large in itself, as a share of the calls (each rule has its own limit), and if it costs
@@ -23,9 +23,9 @@ inline constexpr uint64_t kGiB = 1024 * kMiB;
 
 // Fewer calls than this are not a pattern.
 inline constexpr uint64_t kCallsMin = 200;
-// Of the wall time. Less waiting is within the variation between runs.
+// Of training time (Waiting::training_ns). Less waiting is within the variation between runs.
 inline constexpr double kWaitShareMin = 0.05;
-// Of the wall time: nobody would notice the fix of a smaller problem.
+// Of training time: nobody would notice the fix of a smaller problem.
 inline constexpr double kCostShareMin = 0.03;
 
 // A read that takes longer waited for a device or a server: one from the page cache only copies.
@@ -44,6 +44,9 @@ inline constexpr uint64_t kCacheBytesPerSecond = 2'000'000'000;
 // How long the job waits for data, and for what.
 struct Waiting {
   uint64_t wall_ns = 0;
+  // Part of it that training takes, and what shares are of: a start of a minute says nothing about
+  // the training of a week that it precedes. All of it if training is not known.
+  uint64_t training_ns = 0;
   uint64_t ranks = 1;
   uint64_t data_ns = 0;  // a mean rank waited for data
   uint64_t io_ns = 0;    // of it for I/O on data files, an upper bound
@@ -64,9 +67,13 @@ struct Waiting {
   // The part of exposed_ns, which includes I/O before and after training, in calls on files of any
   // kind that took `time_ns` in total.
   uint64_t exposed_due_to(uint64_t time_ns) const;
-  // Of the wall time.
+  // The same waiting as a part of the whole job: for time that may also be saved before training.
+  Waiting with_startup() const;
+  // Of training_ns.
   double share(uint64_t time_ns) const;
-  // Whether a change that saves `saved_ns` of the wall time is worth reporting.
+  // "75.0 % of training time"
+  std::string part(uint64_t time_ns) const;
+  // Whether a change that saves `saved_ns` is worth reporting.
   bool matters(uint64_t saved_ns) const { return share(saved_ns) >= kCostShareMin; }
 };
 
@@ -195,13 +202,16 @@ class Changes {
 std::string stripe_command(const analyze::Profile& profile, uint64_t transfer_bytes,
                            uint64_t file_bytes);
 
-// `saved_ns` is limited to the wall time.
+// "75.0 % of training time", or "of the wall time".
+std::string part_text(double share, bool of_training);
+
+// `saved_ns` is limited to the time of training.
 Gain gain_of(const Waiting& waiting, uint64_t saved_ns, std::string how);
 
 // For a change that saves time, but it is not known how much.
 Gain unknown_gain(std::string why);
 
-// kProblem if the gain is more than a tenth of the wall time, else `otherwise`.
+// kProblem if the gain is more than a tenth of training time, else `otherwise`.
 Severity severity_of(const Gain& gain, Severity otherwise);
 
 }  // namespace millrace::advise

@@ -215,6 +215,8 @@ Profile with_loop_loading(const Profile& profile) {
   seen.time.basis = analyze::WaitBasis::kRegions;
   analyze::TimeSplit& mean = seen.time.mean;
   mean.wait_ns = loading.work_ns / std::max<uint64_t>(profile.job.ranks, 1);
+  const uint64_t training_ns = std::max<uint64_t>(mean.training_ns, 1);
+  mean.wait_share = std::min(ratio(mean.wait_ns, training_ns), 1.0);
   mean.fetch_ns = mean.wait_ns;
   mean.fetch_exposed_ns = mean.wait_ns;
   return seen;

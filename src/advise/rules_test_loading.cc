@@ -182,6 +182,20 @@ TEST(CompressedSamples, AreKnownByTheRegionsOfDecompressors) {
       "text-parsing");
 }
 
+// A short run may spend most of its time in the start.
+TEST(Advise, JudgesByTheTimeOfTraining) {
+  Profile profile = job_of({.extension = ".bin"});
+  const uint64_t training_ns = profile.job.wall_ns;
+  profile.job.wall_ns = profile.time.mean.wall_ns = 100 * training_ns;
+  EXPECT_THAT(rules_found(profile), IsEmpty());
+  profile.time.mean.training_ns = training_ns;
+  const Finding finding = first(profile);
+  EXPECT_EQ(finding.rule, "slow-transform");
+  EXPECT_EQ(finding.severity, Severity::kProblem);
+  EXPECT_TRUE(finding.gain.of_training);
+  EXPECT_THAT(finding.evidence[0].text, HasSubstr("% of training time"));
+}
+
 TEST(TextParsing, IsNotTheWaitingForSlowReads) {
   Profile profile = job_of({.extension = ".csv", .reads = 1000});
   profile.loading.read_ns = 6 * kSecondNs;  // 6 ms each

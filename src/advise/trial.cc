@@ -94,10 +94,10 @@ std::string trial_text(const Trial& trial, const Terminal& terminal) {
   texts.push_back(line_of("hot", trial.files.hot_ns, trial.store.hot_ns));
   texts.push_back(
       gain.saved_ns == 0
-          ? "millrace store would save nothing of the job's wall time"
-          : fmt::format("millrace store would save {}, {} of the job's wall time, whose "
-                        "calls were more like {} ones",
-                        shown(gain.saved_ns), format_percent(gain.share),
+          ? "millrace store would save nothing of the job's time"
+          : fmt::format("millrace store would save {}, {}: the calls of the job were more like "
+                        "{} ones",
+                        shown(gain.saved_ns), part_text(gain.share, gain.of_training),
                         was_cold(trial) ? "cold" : "hot"));
   texts.insert(texts.end(), trial.notes.begin(), trial.notes.end());
   std::string out = "tried";
@@ -126,6 +126,7 @@ void write_trial(JsonWriter& json, const Trial& trial) {
   json.field("job_was", was_cold(trial) ? "cold" : "hot");
   json.field("saved_ns", trial.gain.saved_ns);
   json.field("share", trial.gain.share);
+  json.field("of", trial.gain.of_training ? "training time" : "wall time");
   json.key("notes");
   json.begin_list();
   for (const std::string& note : trial.notes) json.value(note);

@@ -13,7 +13,7 @@ namespace {
 using analyze::Profile;
 using analyze::TimeSplit;
 
-// Of the time of a rank. Less waiting is within the variation between runs.
+// Of training time. Less waiting is within the variation between runs.
 constexpr double kWaitingShare = 0.05;
 // A short job without problems waits up to this for its first batches. More has a cause, even if no
 // rule knows it.
@@ -26,10 +26,6 @@ std::string_view with_idle_device(const Profile& profile) {
 
 constexpr std::string_view kMarkRegions =
     "; mark regions to measure whether training waits for them";
-
-double share(uint64_t part, uint64_t whole) {
-  return whole == 0 ? 0 : std::min(static_cast<double>(part) / static_cast<double>(whole), 1.0);
-}
 
 Seconds seconds_of(const Finding& finding) {
   for (const Rule& rule : rules()) {
@@ -51,11 +47,6 @@ std::string few_words(const Finding& finding) {
   return finding.title.substr(0, finding.title.find(": "));
 }
 
-std::string mostly_for(const Finding& finding) {
-  const bool transforms = finding.title.find("and transforming") != std::string::npos;
-  return transforms ? ", mostly for decoding and transforming" : ", mostly for decoding";
-}
-
 // Of the finding and of other ways to save the same seconds.
 const Gain& largest_gain(const Finding& finding) {
   const bool other =
@@ -72,7 +63,7 @@ struct Measured {
 
 Measured measure(const Profile& profile) {
   const TimeSplit& mean = profile.time.mean;
-  const double waiting = share(mean.wait_ns, mean.wall_ns);
+  const double waiting = mean.wait_share;
   switch (profile.time.basis) {
     case analyze::WaitBasis::kRegions: {
       const bool much = waiting >= kMuchWaitingShare;
@@ -107,7 +98,7 @@ Measured measure(const Profile& profile) {
 // The sentence for a finding that costs time.
 std::string yes(const Profile& profile, const Finding& finding, const Measured& measured) {
   const TimeSplit& mean = profile.time.mean;
-  const std::string waiting = format_percent(share(mean.wait_ns, mean.wall_ns));
+  const std::string waiting = format_percent(mean.wait_share);
   const Gain& most = largest_gain(finding);
   const Seconds seconds = seconds_of(finding);
   const bool is_waiting =
@@ -118,9 +109,10 @@ std::string yes(const Profile& profile, const Finding& finding, const Measured& 
         return fmt::format("yes: training loses up to {} of its time ({}), and waits for data {}",
                            format_percent(most.share), few_words(finding), waiting);
       }
-      return fmt::format(
-          "yes: training waits for data {} of its time{}{}", waiting, with_idle_device(profile),
-          finding.rule == "decode-bound" ? mostly_for(finding) : " (" + few_words(finding) + ")");
+      return fmt::format("yes: training waits for data {} of its time{}{}", waiting,
+                         with_idle_device(profile),
+                         finding.mostly_for.empty() ? " (" + few_words(finding) + ")"
+                                                    : ", mostly for " + finding.mostly_for);
     case analyze::WaitBasis::kIoTime:
       return fmt::format("probably: the main process spends {} of its time in I/O calls ({}){}",
                          waiting, few_words(finding), kMarkRegions);

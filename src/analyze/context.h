@@ -53,7 +53,8 @@ struct Group {
   // When the accelerator's own time is known: from its first to its last event, for each process
   // that recorded any. Sorted, without overlaps.
   std::vector<Interval> device;
-  // From the begin of the first step to the end of the last; without steps, of compute regions.
+  // From the begin of the first step to the end of the last; without steps, of regions of waiting,
+  // fetching and compute.
   // Empty: neither is known.
   Interval training;
 };

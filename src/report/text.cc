@@ -193,14 +193,18 @@ std::string time_table(const Profile& profile, const Terminal& terminal) {
                {.title = "", .align = right},
                {.title = ""},
                {.title = "", .may_shrink = true}});
+  const bool knows_training = split.training_ns > 0 && split.training_ns < split.wall_ns;
+  if (knows_training) {
+    add_share(table, "start-up", split.startup_ns, split, "", terminal);
+    add_share(table, "training", split.training_ns, split, "", terminal);
+  }
   if (split.compute_ns > 0) {
     add_share(table, "compute", split.compute_ns, split, "", terminal);
   }
   if (profile.time.basis == analyze::WaitBasis::kRegions) {
-    add_share(
-        table, "waiting for data", split.wait_ns, split,
-        split.step_ns > 0 ? fmt::format("{} of steps", format_percent(split.step_wait_share)) : "",
-        terminal);
+    add_share(table, "waiting for data", split.wait_ns, split,
+              knows_training ? fmt::format("{} of training", format_percent(split.wait_share)) : "",
+              terminal);
   }
   add_share(
       table, "I/O calls", split.io_ns, split,

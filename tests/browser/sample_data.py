@@ -53,8 +53,8 @@ def time_split(name: str, wall: int = 0, compute: float = 0, io: float = 0, over
     return {"name": name, "wall_ns": wall, "compute_ns": ns(compute), "io_ns": ns(io), "fetch_ns": ns(io * 0.9),
             "decode_ns": ns(0.04), "transform_ns": ns(0.02), "checkpoint_ns": ns(0.02), "communicate_ns": ns(0.01), "wait_ns": ns(wait),
             "io_overlapped_ns": ns(overlapped), "io_exposed_ns": ns(io - overlapped), "fetch_exposed_ns": ns(io - overlapped),
-            "compute_exposed_ns": ns(compute - overlapped), "idle_ns": ns(idle), "step_ns": ns(0.95), "wait_share": wait,
-            "step_wait_share": wait / 0.95}
+            "compute_exposed_ns": ns(compute - overlapped), "idle_ns": ns(idle), "step_ns": ns(0.95),
+            "startup_ns": ns(0.02), "training_ns": ns(0.96), "wait_share": wait / 0.96, "step_wait_share": wait / 0.95}
 
 
 def empty_profile() -> dict:

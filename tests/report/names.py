@@ -34,7 +34,8 @@ NAMES = [
     Name("job.files", "count", sql="select count(*) from files", table=("kind", "files")),
     Name("data_reads.counts.count", "count", r"^access +([\d,]+) reads",
          sql="select sum(read_count) from files where kind = 'data'"),
-    Name("time.mean.wait_share", "share", r"waiting for data +\S+ \S+ +([\d.]+) %|waits for data ([\d.]+) %",
+    Name("time.mean.wait_share", "share", r"([\d.]+) % of training$|waits for data ([\d.]+) %",
          "Waiting for data"),
-    Name("time.mean.step_wait_share", "share", r"([\d.]+) % of steps"),
+    Name("time.mean.startup_ns", "ns", r"^  start-up +([\d.]+ \w+)"),
+    Name("time.mean.training_ns", "ns", r"^  training +([\d.]+ \w+)"),
 ]

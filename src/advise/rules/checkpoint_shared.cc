@@ -43,7 +43,7 @@ Judged judge_checkpoint_shared(const analyze::Profile& profile, const Machine& m
       {fmt::format("the local disk of a host has {} free", format_bytes(*machine.local_disk_bytes)),
        "job"}};
   finding.threshold =
-      "room for two checkpoints, and at least 5 % of the wall time to gain compared with 1 GB/s, "
+      "room for two checkpoints, and at least 5 % of training time to gain compared with 1 GB/s, "
       "the speed of a local solid-state disk";
   finding.changes =
       Changes(profile, machine)

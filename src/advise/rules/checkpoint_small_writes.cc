@@ -23,7 +23,7 @@ const analyze::IoTotals* checkpoint_totals(const analyze::Profile& profile) {
 
 Judged judge_checkpoint_small_writes(const analyze::Profile& profile, const Machine& machine) {
   constexpr uint64_t kSizeMax = 64 * kKiB;
-  const Waiting waiting = waiting_of(profile);
+  const Waiting waiting = waiting_of(profile).with_startup();
   const analyze::IoTotals* io = checkpoint_totals(profile);
   if (io == nullptr || io->writes < kCallsMin) return {};
   const uint64_t mean_bytes = io->bytes_written / io->writes;

@@ -58,17 +58,16 @@ Judged judge_checkpoint_stall(const analyze::Profile& profile, const Machine& ma
   finding.title = others_wait ? fmt::format("checkpoint stall: {} {} while one writes", ranks - 1,
                                             ranks == 2 ? "rank waits" : "ranks wait")
                               : "checkpoint stall: training stops during checkpoints";
-  finding.evidence = {
-      {fmt::format("{} {} stalled training for {}, {} of the wall time", saved.count,
-                   saved.count == 1 ? "checkpoint" : "checkpoints", duration(saved.stalled_ns),
-                   format_percent(waiting.share(saved.stalled_ns))),
-       "checkpoints"},
-      {fmt::format("the longest stall took {}: {} written by {} of {} ranks",
-                   duration(longest.stalled_ns), format_bytes(longest.bytes), longest.ranks_writing,
-                   ranks),
-       "checkpoints:" + longest.file}};
+  finding.evidence = {{fmt::format("{} {} stalled training for {}, {}", saved.count,
+                                   saved.count == 1 ? "checkpoint" : "checkpoints",
+                                   duration(saved.stalled_ns), waiting.part(saved.stalled_ns)),
+                       "checkpoints"},
+                      {fmt::format("the longest stall took {}: {} written by {} of {} ranks",
+                                   duration(longest.stalled_ns), format_bytes(longest.bytes),
+                                   longest.ranks_writing, ranks),
+                       "checkpoints:" + longest.file}};
   finding.threshold =
-      "5 % of the wall time: copying the state in memory takes a fraction of a second, and the "
+      "5 % of training time: copying the state in memory takes a fraction of a second, and the "
       "write can then overlap with training";
   finding.changes =
       Changes(profile, machine)

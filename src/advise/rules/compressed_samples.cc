@@ -54,7 +54,7 @@ Judged judge_compressed_samples(const analyze::Profile& profile, const Machine& 
                    duration(loading.read_ns + loading.metadata_ns)),
        "loading"}};
   finding.threshold =
-      "half of the loading, and 5 % of the wall time to gain: gzip delivers 200 to 400 MB/s on one "
+      "half of the loading, and 5 % of training time to gain: gzip delivers 200 to 400 MB/s on one "
       "core";
   finding.changes =
       Changes(profile, machine)

@@ -124,12 +124,17 @@ bool is_mostly_other(const analyze::Loading& loading, const Code& code) {
   return loading.decode_ns > 0 && 2 * loading.decode_ns < code.time_ns;
 }
 
-std::string title_of(const analyze::Loading& loading, const Code& code, const DataFormat& format) {
-  if (code.collates) return "training waits for collating samples into batches";
-  if (!code.decodes) return "training waits for the dataset's own code, not for storage";
-  return fmt::format("training waits for decoding{} {} on the CPU",
-                     is_mostly_other(loading, code) ? " and transforming" : "",
-                     what_is_decoded(format));
+std::string mostly_for(const analyze::Loading& loading, const Code& code) {
+  if (code.collates) return "collating samples into batches";
+  if (!code.decodes) return "the dataset's own code";
+  return is_mostly_other(loading, code) ? "decoding and transforming" : "decoding";
+}
+
+std::string title_of(const Code& code, const std::string& mostly_for, const DataFormat& format) {
+  std::string title = "training waits for " + mostly_for;
+  if (code.collates) return title;
+  if (!code.decodes) return title + ", not for storage";
+  return fmt::format("{} {} on the CPU", title, what_is_decoded(format));
 }
 
 // "decoding took 12.3 s, transforms and other code 16.2 s"
@@ -173,17 +178,17 @@ Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool 
   if (waiting.share(saved_ns) < kWaitShareMin) return {};
 
   Finding finding;
-  finding.title = title_of(loading, code, format);
-  finding.evidence = {
-      {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
-                   format_percent(waiting.share(waiting.data_ns))),
-       "time.mean"},
-      {fmt::format("of {} of loading, {}, calls that read or open files {}",
-                   duration(loading.work_ns), parts_of(loading, code),
-                   duration(loading.read_ns + loading.metadata_ns)),
-       "loading"}};
+  finding.mostly_for = mostly_for(loading, code);
+  finding.title = title_of(code, finding.mostly_for, format);
+  finding.evidence = {{fmt::format("a rank waits {} for data, {}", duration(waiting.data_ns),
+                                   waiting.part(waiting.data_ns)),
+                       "time.mean"},
+                      {fmt::format("of {} of loading, {}, calls that read or open files {}",
+                                   duration(loading.work_ns), parts_of(loading, code),
+                                   duration(loading.read_ns + loading.metadata_ns)),
+                       "loading"}};
   finding.threshold =
-      "5 % of the wall time to gain, and half of the loading in code: faster storage would save "
+      "5 % of training time to gain, and half of the loading in code: faster storage would save "
       "less than half of it";
   finding.changes = changes(profile, machine, is_image ? Format::kImages : Format::kUnknown);
   if (collates) {

@@ -59,9 +59,8 @@ Judged judge_few_reads_in_flight(const analyze::Profile& profile, const Machine&
   finding.evidence = {
       {fmt::format("while a rank reads, it has {:.2f} reads in flight on average", in_flight),
        "ranks"},
-      {fmt::format("a read takes {}, and training waits {} for reads ({} of the wall time)",
-                   duration(latency_ns), duration(reading_ns),
-                   format_percent(waiting.share(reading_ns))),
+      {fmt::format("a read takes {}, and training waits {} for reads ({})", duration(latency_ns),
+                   duration(reading_ns), waiting.part(reading_ns)),
        "functions"}};
   finding.threshold =
       "fewer than 1.5 reads in flight, of 50 us or more each: such a read waits for a device or a "

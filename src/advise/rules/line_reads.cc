@@ -16,7 +16,7 @@ constexpr std::string_view kLineCalls[] = {"fgets",  "fgetc",  "getline", "getde
 }  // namespace
 
 Judged judge_line_reads(const analyze::Profile& profile, const Machine& machine) {
-  const Waiting waiting = waiting_of(profile);
+  const Waiting waiting = waiting_of(profile).with_startup();
   const analyze::AccessCounts& counts = profile.data_reads.counts;
   if (counts.lines < kCallsMin || 2 * counts.lines < counts.count) return {};
   uint64_t calls = 0;

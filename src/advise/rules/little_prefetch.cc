@@ -101,16 +101,15 @@ Judged judge_little_prefetch(const analyze::Profile& profile, const Machine& mac
                         counted(loading.threads, "worker", "workers"))
           : fmt::format("little prefetch: {} for {}", counted(loading.threads, "worker", "workers"),
                         counted(*cores, "core", "cores"));
-  finding.evidence = {
-      {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
-                   format_percent(waiting.share(waiting.data_ns))),
-       "time.mean"},
-      {fmt::format("{} of the loading overlaps with compute, which takes {}",
-                   format_percent(overlapped_share), duration(mean.compute_ns)),
-       "time.mean"}};
+  finding.evidence = {{fmt::format("a rank waits {} for data, {}", duration(waiting.data_ns),
+                                   waiting.part(waiting.data_ns)),
+                       "time.mean"},
+                      {fmt::format("{} of the loading overlaps with compute, which takes {}",
+                                   format_percent(overlapped_share), duration(mean.compute_ns)),
+                       "time.mean"}};
   finding.threshold =
       "no worker, fewer workers than cores, or less than 25 % of the loading overlapped; 10 % of "
-      "the wall time to gain: a loader that is one batch ahead overlaps all of the shorter of "
+      "training time to gain: a loader that is one batch ahead overlaps all of the shorter of "
       "loading and compute";
   finding.changes =
       Changes(profile, machine)

@@ -74,11 +74,10 @@ Judged judge_loop_stall(const analyze::Profile& profile, const Machine& machine)
                    format_exact(calls.count), counted(calls.gaps, "gap", "gaps"), region,
                    calls.longest->directory.empty() ? "no directory" : calls.longest->directory),
        "stalls"},
-      {fmt::format("training stopped for {}, {} of the wall time", duration(saved_ns),
-                   format_percent(waiting.share(saved_ns))),
+      {fmt::format("training stopped for {}, {}", duration(saved_ns), waiting.part(saved_ns)),
        "stalls"}};
   finding.threshold =
-      "5 % of the wall time between the first step and the last: what the loop does itself, no "
+      "5 % of training time, from the first step to the last: what the loop does itself, no "
       "worker does for it";
   Changes list(profile, machine);
   if (writes) {

@@ -88,7 +88,7 @@ Judged judge_many_small_files(const analyze::Profile& profile, const Machine& ma
          "loading"});
   }
   finding.threshold =
-      "200 files, most under 1 MiB, and 5 % of the wall time to gain: np.load of a small file takes "
+      "200 files, most under 1 MiB, and 5 % of training time to gain: np.load of a small file takes "
       "140 us, a row of a mapped array 3 us; on a parallel file system all hosts ask one metadata "
       "server";
   finding.changes =

@@ -179,7 +179,7 @@ Judged judge_metadata_storm(const analyze::Profile& profile, const Machine& mach
   finding.evidence = std::move(storm.evidence);
   finding.threshold =
       "200 calls in the training loop; a listing for every second sample, 16 calls for each, or 8 "
-      "that find nothing; half of an epoch's calls in its first tenth; or, without regions, 8 for each open; 3 % of the wall time: the files of a dataset do not change during a job, and a "
+      "that find nothing; half of an epoch's calls in its first tenth; or, without regions, 8 for each open; 3 % of training time: the files of a dataset do not change during a job, and a "
       "parallel file system serves about ten thousand such calls per second for all jobs together";
   finding.changes =
       Changes(profile, machine)

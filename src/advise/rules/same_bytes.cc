@@ -82,7 +82,7 @@ Judged judge_copies(const analyze::Profile& profile, const Machine& machine) {
                                    duration(profile.loading.epoch_starts_first_ns)),
                        "loading"}};
   finding.threshold =
-      "as many passes over every file as there are workers, and 5 % of the wall time to gain";
+      "as many passes over every file as there are workers, and 5 % of training time to gain";
   finding.changes =
       Changes(profile, machine)
           .pytorch(

@@ -27,14 +27,14 @@ Judged judge_slow_transform(const analyze::Profile& profile, const Machine& mach
   Finding finding;
   finding.title = "training waits for transforms on the CPU";
   finding.evidence = {
-      {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
-                   format_percent(waiting.share(waiting.data_ns))),
+      {fmt::format("a rank waits {} for data, {}", duration(waiting.data_ns),
+                   waiting.part(waiting.data_ns)),
        "time.mean"},
       {fmt::format("of {} of loading, transforms took {}, {} for each sample",
                    duration(waiting.work_ns), duration(loading.transform_ns),
                    duration(loading.transform_ns / std::max<uint64_t>(loading.samples, 1))),
        "functions:" + most}};
-  finding.threshold = "half of the loading, and 5 % of the wall time to gain";
+  finding.threshold = "half of the loading, and 5 % of training time to gain";
   finding.changes =
       Changes(profile, machine)
           .pytorch(

@@ -41,7 +41,7 @@ std::vector<const analyze::FileStats*> small_files_in_pieces(const analyze::Prof
 }
 
 Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& machine) {
-  const Waiting waiting = waiting_of(profile);
+  Waiting waiting = waiting_of(profile);
   const analyze::FileStats* worst = nullptr;
   uint64_t reads = 0;
   uint64_t time_ns = 0;
@@ -51,7 +51,9 @@ Judged judge_stats_file_pieces(const analyze::Profile& profile, const Machine& m
     if (worst == nullptr || file->io.read_ns > worst->io.read_ns) worst = file;
   }
   const uint64_t work_ns = time_ns + around_calls(profile.loading, reads);
-  const uint64_t saved_ns = std::max(waiting.due_to(work_ns), waiting.exposed_due_to(time_ns));
+  const uint64_t loading_ns = waiting.due_to(work_ns);
+  const uint64_t saved_ns = std::max(loading_ns, waiting.exposed_due_to(time_ns));
+  if (saved_ns > loading_ns) waiting = waiting.with_startup();
   if (worst == nullptr || !waiting.matters(saved_ns)) return {};
 
   Finding finding;

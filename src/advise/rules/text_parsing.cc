@@ -96,7 +96,7 @@ Judged judge_text_parsing(const analyze::Profile& profile, const Machine& machin
            : fmt::format("parsing them takes {} on one core", duration(parsing.time_ns)),
        parsing.is_measured ? "loading" : "extensions:" + format.extension}};
   finding.threshold =
-      "5 % of the wall time: reading numbers as text costs a hundred times as much as copying them";
+      "5 % of training time: reading numbers as text costs a hundred times as much as copying them";
   finding.changes =
       Changes(profile, machine)
           .pytorch(

@@ -28,8 +28,8 @@ Judged judge_too_many_workers(const analyze::Profile& profile, const Machine& ma
       {fmt::format("{:.1f} batches are fetched at a time by code that needs a core; a rank has {}",
                    busy, *cores),
        "loading"},
-      {fmt::format("a rank waits {} for data, {} of the wall time", duration(waiting.data_ns),
-                   format_percent(waiting.share(waiting.data_ns))),
+      {fmt::format("a rank waits {} for data, {}", duration(waiting.data_ns),
+                   waiting.part(waiting.data_ns)),
        "time.mean"}};
   finding.threshold =
       "twice the cores, and 1.5 times as many fetches in progress: more workers do not compute "

@@ -54,7 +54,7 @@ Judged judge_worker_restart(const analyze::Profile& profile, const Machine& mach
                    duration(starts_ns / later), duration(loading.fetch_mean_ns)),
        "loading"}};
   finding.threshold =
-      "5 % of the wall time: a worker that stays has its modules loaded and its files open";
+      "5 % of training time: a worker that stays has its modules loaded and its files open";
   finding.changes =
       Changes(profile, machine)
           .pytorch(

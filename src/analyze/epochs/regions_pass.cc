@@ -136,9 +136,11 @@ class BlockReader {
           {epoch_of(columns, i), step_of(columns, i), columns.begin_ns[i], end_ns});
     }
     if (is_of_training(role)) add_new(columns.thread[i], of.training);
+    if (role == Role::kWait || role == Role::kFetch || role == Role::kCompute) {
+      extend(of.compute_span, time);
+    }
     if (role != Role::kCompute) return role;
     ++of.compute_regions;
-    extend(of.compute_span, time);
     add_new(columns.thread[i], of.computing);
     return role;
   }

@@ -218,6 +218,36 @@ bool has_one_wait_share(const Node& root) {
          mean->find("step_wait_share") == nullptr;
 }
 
+// They did not know when training began and ended.
+void add_training(TimeSplit& split, uint64_t begin_ns, uint64_t end_ns) {
+  split.training_ns = split.wall_ns;
+  if (begin_ns < end_ns && end_ns <= split.wall_ns) {
+    split.startup_ns = begin_ns;
+    split.training_ns = end_ns - begin_ns;
+  }
+  if (split.training_ns == 0) return;
+  split.wait_share =
+      std::min(static_cast<double>(split.wait_ns) / static_cast<double>(split.training_ns), 1.0);
+}
+
+bool knows_training(const Node& root) {
+  const Node* time = root.find("time");
+  const Node* mean = time == nullptr ? nullptr : time->find("mean");
+  return mean == nullptr || mean->find("training_ns") != nullptr;
+}
+
+void add_training(Profile& profile) {
+  uint64_t begin_ns = profile.epochs.empty() ? 0 : profile.job.wall_ns;
+  uint64_t end_ns = 0;
+  for (const EpochStats& epoch : profile.epochs) begin_ns = std::min(begin_ns, epoch.begin_ns);
+  for (const RankLoad& rank : profile.ranks) end_ns = std::max(end_ns, rank.end_ns);
+  add_training(profile.time.job, begin_ns, end_ns);
+  add_training(profile.time.mean, begin_ns, end_ns);
+  for (TimeSplit& host : profile.time.hosts) add_training(host, begin_ns, end_ns);
+  for (TimeSplit& rank : profile.time.ranks) add_training(rank, begin_ns, end_ns);
+  for (EpochStats& epoch : profile.epochs) add_training(epoch.time, 0, 0);
+}
+
 void split_wait_shares(Profile& profile) {
   split_wait_share(profile.time.job);
   split_wait_share(profile.time.mean);
@@ -238,6 +268,7 @@ Result<Profile> parse_profile(std::string_view text, const std::string& name) {
   if (error) return *std::move(error);
   RETURN_IF_ERROR(check_sense(profile).within(name));
   if (has_one_wait_share(document.root)) split_wait_shares(profile);
+  if (!knows_training(document.root)) add_training(profile);
   return profile;
 }
 

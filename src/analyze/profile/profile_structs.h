@@ -69,6 +69,8 @@ struct Job {
 struct TimeSplit {
   std::string name;  // "job", "mean", "node7", "rank 3"
   uint64_t wall_ns = 0;  // whole time
+  uint64_t startup_ns = 0;  // part of wall_ns before training; 0: it is not known when training begins
+  uint64_t training_ns = 0;  // part of wall_ns in training: from the first request for a batch to the end of the last step; without steps, from the first region of waiting, fetching or compute to the last; all of wall_ns if there is no compute either
   uint64_t compute_ns = 0;  // computing: the accelerator's own time if it is known, otherwise compute regions of the host
   uint64_t io_ns = 0;  // in I/O calls of any library or the system
   uint64_t fetch_ns = 0;  // in regions that fetch or read
@@ -86,7 +88,7 @@ struct TimeSplit {
   uint64_t compute_exposed_ns = 0;  // compute that does not overlap with I/O
   uint64_t idle_ns = 0;  // none of the above
   uint64_t step_ns = 0;  // in steps: from waiting for a batch to the end of its compute
-  double wait_share = 0;  // wait_ns over wall_ns: the share that the verdict names
+  double wait_share = 0;  // waiting in training over training_ns: the share that the verdict names
   double step_wait_share = 0;  // waiting in steps over step_ns; 0: no steps are known
 };
 
@@ -473,6 +475,8 @@ void visit_fields(auto& visit, Of<Job> auto&... of) {
 void visit_fields(auto& visit, Of<TimeSplit> auto&... of) {
   visit(Field{.name = "name", .unit = Unit::kText, .meaning = "\"job\", \"mean\", \"node7\", \"rank 3\""}, of.name...);
   visit(Field{.name = "wall_ns", .unit = Unit::kNs, .meaning = "whole time"}, of.wall_ns...);
+  visit(Field{.name = "startup_ns", .unit = Unit::kNs, .meaning = "part of wall_ns before training; 0: it is not known when training begins"}, of.startup_ns...);
+  visit(Field{.name = "training_ns", .unit = Unit::kNs, .meaning = "part of wall_ns in training: from the first request for a batch to the end of the last step; without steps, from the first region of waiting, fetching or compute to the last; all of wall_ns if there is no compute either"}, of.training_ns...);
   visit(Field{.name = "compute_ns", .unit = Unit::kNs, .meaning = "computing: the accelerator's own time if it is known, otherwise compute regions of the host"}, of.compute_ns...);
   visit(Field{.name = "io_ns", .unit = Unit::kNs, .meaning = "in I/O calls of any library or the system"}, of.io_ns...);
   visit(Field{.name = "fetch_ns", .unit = Unit::kNs, .meaning = "in regions that fetch or read"}, of.fetch_ns...);
@@ -490,7 +494,7 @@ void visit_fields(auto& visit, Of<TimeSplit> auto&... of) {
   visit(Field{.name = "compute_exposed_ns", .unit = Unit::kNs, .meaning = "compute that does not overlap with I/O"}, of.compute_exposed_ns...);
   visit(Field{.name = "idle_ns", .unit = Unit::kNs, .meaning = "none of the above"}, of.idle_ns...);
   visit(Field{.name = "step_ns", .unit = Unit::kNs, .meaning = "in steps: from waiting for a batch to the end of its compute"}, of.step_ns...);
-  visit(Field{.name = "wait_share", .unit = Unit::kShare, .meaning = "wait_ns over wall_ns: the share that the verdict names"}, of.wait_share...);
+  visit(Field{.name = "wait_share", .unit = Unit::kShare, .meaning = "waiting in training over training_ns: the share that the verdict names"}, of.wait_share...);
   visit(Field{.name = "step_wait_share", .unit = Unit::kShare, .meaning = "waiting in steps over step_ns; 0: no steps are known"}, of.step_wait_share...);
 }
 

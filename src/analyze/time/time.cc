@@ -52,13 +52,51 @@ double ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// The lengths are sums over `count` ranks. Returns the average of one rank.
-TimeSplit split_of(std::string name, const Lengths& of, uint64_t wall_ns, uint64_t count) {
+// How long a rank, a host or the job ran, and when it trained. Without training, `training` is
+// empty.
+struct Wall {
+  Interval whole{~uint64_t{0}, 0};
+  Interval training{~uint64_t{0}, 0};
+
+  uint64_t wall_ns() const { return less(whole.end_ns, whole.begin_ns); }
+  uint64_t startup_ns() const {
+    return training.end_ns == 0 ? 0 : less(training.begin_ns, whole.begin_ns);
+  }
+};
+
+void join(const Interval& span, Interval& into) {
+  into.begin_ns = std::min(into.begin_ns, span.begin_ns);
+  into.end_ns = std::max(into.end_ns, span.end_ns);
+}
+
+void join(const Group& group, Wall& into) {
+  join({group.begin_ns, group.end_ns}, into.whole);
+  if (group.training.end_ns > 0) join(group.training, into.training);
+}
+
+// Of one rank, or sums over `count` ranks.
+struct WallTime {
+  uint64_t wall_ns = 0;
+  uint64_t startup_ns = 0;
+  uint64_t count = 1;
+
+  WallTime(uint64_t wall, uint64_t startup, uint64_t ranks)
+      : wall_ns(wall), startup_ns(startup), count(ranks) {}
+  WallTime(const Wall& wall) : WallTime(wall.wall_ns(), wall.startup_ns(), 1) {}
+};
+
+// The lengths are sums over the ranks. Returns the average of one rank.
+TimeSplit split_of(std::string name, const Lengths& of, const WallTime& wall) {
+  const uint64_t wall_ns = wall.wall_ns;
+  const uint64_t count = wall.count;
+  const uint64_t training_ns = of[Measure::kTraining];
   const auto share = [count](uint64_t sum_ns) { return sum_ns / count; };
   const uint64_t io_or_compute_ns = of[Measure::kIoOrCompute];
   TimeSplit split;
   split.name = std::move(name);
   split.wall_ns = share(wall_ns);
+  split.startup_ns = share(wall.startup_ns);
+  split.training_ns = share(training_ns == 0 ? wall_ns : training_ns);
   split.compute_ns = share(of[Measure::kCompute]);
   split.io_ns = share(of[Measure::kIo]);
   split.fetch_ns = share(of[Measure::kFetch]);
@@ -76,7 +114,8 @@ TimeSplit split_of(std::string name, const Lengths& of, uint64_t wall_ns, uint64
   split.compute_exposed_ns = share(io_or_compute_ns - of[Measure::kIo]);
   split.idle_ns = share(less(wall_ns, of[Measure::kAny]));
   split.step_ns = share(of[Measure::kStep]);
-  split.wait_share = ratio(of.wait(), wall_ns);
+  split.wait_share =
+      training_ns == 0 ? ratio(of.wait(), wall_ns) : ratio(of.wait_in_training(), training_ns);
   split.step_wait_share = ratio(of.wait_in_steps(), of[Measure::kStep]);
   return split;
 }
@@ -97,24 +136,16 @@ ComputeBasis compute_basis_of(const Context& context, const TimePlan& plan,
   return some_regions ? ComputeBasis::kBoth : ComputeBasis::kDevice;
 }
 
-struct Wall {
-  uint64_t begin_ns = ~uint64_t{0};
-  uint64_t end_ns = 0;
-};
-
 void write_hosts(const Context& context, const TimePlan& plan, const SweptTime& swept,
                  SplitOfTime& time) {
   std::vector<Wall> walls(context.hosts.size());
   for (const Group& group : context.groups) {
     if (!group.trains) continue;
-    Wall& wall = walls[group.host];
-    wall.begin_ns = std::min(wall.begin_ns, group.begin_ns);
-    wall.end_ns = std::max(wall.end_ns, group.end_ns);
+    join(group, walls[group.host]);
   }
   for (size_t i = 0; i < walls.size(); ++i) {
-    if (walls[i].begin_ns > walls[i].end_ns) continue;  // no rank runs on this host
-    time.hosts.push_back(split_of(context.hosts[i], {plan, swept.hosts[i].data()},
-                                  walls[i].end_ns - walls[i].begin_ns, 1));
+    if (walls[i].whole.end_ns == 0) continue;  // no rank runs on this host
+    time.hosts.push_back(split_of(context.hosts[i], {plan, swept.hosts[i].data()}, walls[i]));
   }
 }
 
@@ -176,18 +207,24 @@ void write_time(const Context& context, const TimePlan& plan, const SweptTime& s
   SplitOfTime& time = profile.time;
   std::vector<uint64_t> sum(plan.slots.size());
   uint64_t wall_ns = 0;
+  uint64_t startup_ns = 0;
+  Wall job;
   for (size_t i = 0; i < context.groups.size(); ++i) {
     const Group& group = context.groups[i];
     if (!group.trains) continue;
-    time.ranks.push_back(
-        split_of(group.name, {plan, swept.groups[i].data()}, group.end_ns - group.begin_ns, 1));
-    wall_ns += group.end_ns - group.begin_ns;
+    Wall wall;
+    join(group, wall);
+    join(group, job);
+    time.ranks.push_back(split_of(group.name, {plan, swept.groups[i].data()}, wall));
+    wall_ns += wall.wall_ns();
+    startup_ns += wall.startup_ns();
     for (size_t slot = 0; slot < sum.size(); ++slot) sum[slot] += swept.groups[i][slot];
   }
   const uint64_t count = std::max<size_t>(1, time.ranks.size());
-  time.mean = split_of("mean", {plan, sum.data()}, wall_ns, count);
+  time.mean = split_of("mean", {plan, sum.data()}, {wall_ns, startup_ns, count});
   write_hosts(context, plan, swept, time);
-  time.job = split_of("job", {plan, swept.job.data()}, context.end_ns - context.begin_ns, 1);
+  job.whole = {context.begin_ns, context.end_ns};
+  time.job = split_of("job", {plan, swept.job.data()}, job);
   write_layers(plan, swept, profile.layers);
 }
 
@@ -208,7 +245,7 @@ void write_epochs(const Context& context, const TimePlan& plan, const SweptTime&
     stats.begin_ns = less(epoch.begin_ns, context.begin_ns);
     stats.end_ns = less(epoch.end_ns, context.begin_ns);
     stats.steps = most_steps[epoch.epoch];
-    stats.time = split_of("mean", {plan, epoch.lengths.data()}, epoch.wall_ns, epoch.ranks);
+    stats.time = split_of("mean", {plan, epoch.lengths.data()}, {epoch.wall_ns, 0, epoch.ranks});
   }
 }
 

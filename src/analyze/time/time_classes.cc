@@ -20,6 +20,7 @@ constexpr TimeSet kComputeSet = set_of(TimeClass::kCompute) | kDeviceSet;
 constexpr TimeSet kLaunchSet = set_of(TimeClass::kLaunch);
 constexpr TimeSet kCopySet = set_of(TimeClass::kCopy);
 constexpr TimeSet kStepSet = set_of(TimeClass::kStep) | set_of(TimeClass::kStepRegion);
+constexpr TimeSet kTrainingSet = set_of(TimeClass::kTraining);
 constexpr TimeSet kCheckpointSet = set_of(TimeClass::kCheckpoint);
 constexpr TimeSet kCommunicateSet = set_of(TimeClass::kCommunicate);
 
@@ -110,10 +111,13 @@ TimePlan::TimePlan(TimeSet present, WaitBasis basis) {
   measure(Measure::kIoOrCompute, kIoSet | kComputeSet);
   measure(Measure::kBringOrCompute, loading | kComputeSet);
   measure(Measure::kStep, kStepSet);
+  measure(Measure::kTraining, kTrainingSet);
   measure(Measure::kWaitOrNot, wait | not_wait);
   measure(Measure::kNotWait, not_wait);
   measure(Measure::kWaitOrNotOrStep, wait | not_wait | kStepSet);
   measure(Measure::kNotWaitOrStep, not_wait | kStepSet);
+  measure(Measure::kWaitOrNotOrTraining, wait | not_wait | kTrainingSet);
+  measure(Measure::kNotWaitOrTraining, not_wait | kTrainingSet);
   for (size_t i = 0; i < kLayerCount; ++i) {
     const auto layer = static_cast<Layer>(i);
     measure(of_layer(Measure::kLayer, layer), layer_set(layer));

@@ -44,8 +44,9 @@ enum class TimeClass : uint8_t {
   kLaunch,       // compute regions of the host where the accelerator's time is known
   kCopy,         // copies to or from the accelerator, of the host or the device
   kStep,         // not stored: taken from EpochIndex
+  kTraining,     // not stored: taken from EpochIndex
 };
-inline constexpr size_t kTimeClassCount = 26;
+inline constexpr size_t kTimeClassCount = 27;
 
 using TimeSet = uint32_t;  // bit n: TimeClass n
 
@@ -73,6 +74,7 @@ enum class Measure : uint8_t {
   kIoOrCompute,
   kBringOrCompute,  // fetch, decode, transform or compute
   kStep,
+  kTraining,
   // Waiting is the difference of two sets: regions minus the accelerator's time, or I/O minus
   // compute.
   kHostWait,  // waiting regions, whatever the accelerator did
@@ -80,6 +82,8 @@ enum class Measure : uint8_t {
   kNotWait,
   kWaitOrNotOrStep,
   kNotWaitOrStep,
+  kWaitOrNotOrTraining,
+  kNotWaitOrTraining,
   kLayer,                                  // one per layer
   kLayerOrCompute = kLayer + kLayerCount,  // one per layer
 };
@@ -117,6 +121,9 @@ class Lengths {
   uint64_t wait() const { return (*this)[Measure::kWaitOrNot] - (*this)[Measure::kNotWait]; }
   uint64_t wait_in_steps() const {
     return wait() - ((*this)[Measure::kWaitOrNotOrStep] - (*this)[Measure::kNotWaitOrStep]);
+  }
+  uint64_t wait_in_training() const {
+    return wait() - ((*this)[Measure::kWaitOrNotOrTraining] - (*this)[Measure::kNotWaitOrTraining]);
   }
 
  private:

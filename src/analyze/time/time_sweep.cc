@@ -21,6 +21,17 @@ uint32_t swept_tag(const Context& context, uint32_t tag) {
   return time_tag(GroupIndex{group}, TimeClass::kApplication);
 }
 
+bool knows_training(const Context& context) {
+  return std::any_of(context.groups.begin(), context.groups.end(),
+                     [](const Group& group) { return group.training.end_ns > 0; });
+}
+
+// A rank of which nothing is known trains all the time.
+Interval training_of(const Context& context, uint32_t group) {
+  const Group& of = context.groups[group];
+  return of.training.end_ns > 0 ? of.training : Interval{of.begin_ns, of.end_ns};
+}
+
 TimeRuns steps_of(const Context& context) {
   TimeRuns runs;
   for (uint32_t group = 0; group < context.groups.size(); ++group) {
@@ -29,6 +40,8 @@ TimeRuns steps_of(const Context& context) {
       spans.push_back({step.begin_ns, step.end_ns});
     }
     runs.add(time_tag(GroupIndex{group}, TimeClass::kStep), spans);
+    spans.assign(1, training_of(context, group));
+    if (knows_training(context)) runs.add(time_tag(GroupIndex{group}, TimeClass::kTraining), spans);
   }
   return runs;
 }
@@ -337,6 +350,7 @@ TimeSet swept_classes(const Context& context, const TimeRuns& runs) {
   for (uint32_t group = 0; group < context.groups.size(); ++group) {
     if (!context.epochs.steps(group).empty()) present |= set_of(TimeClass::kStep);
   }
+  if (knows_training(context)) present |= set_of(TimeClass::kTraining);
   return present;
 }
 

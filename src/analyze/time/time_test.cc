@@ -141,7 +141,9 @@ TEST_F(TimeTest, IoWhileTheRankComputesIsOverlapped) {
   EXPECT_EQ(rank.fetch_exposed_ns, 6 * kMs);
   EXPECT_EQ(rank.wait_ns, 4 * kMs);
   EXPECT_EQ(rank.step_ns, 14 * kMs);
-  EXPECT_DOUBLE_EQ(rank.wait_share, 4.0 / 17.0);
+  EXPECT_EQ(rank.startup_ns, 0u);
+  EXPECT_EQ(rank.training_ns, 14 * kMs);
+  EXPECT_DOUBLE_EQ(rank.wait_share, 4.0 / 14.0);
   EXPECT_DOUBLE_EQ(rank.step_wait_share, 4.0 / 14.0);
   EXPECT_EQ(rank.idle_ns, 0u);
 }
@@ -270,6 +272,32 @@ TEST_F(TimeTest, WithoutStepNumbersRegionsAroundStepsCount) {
   EXPECT_DOUBLE_EQ(job.step_wait_share, 0.4);
 }
 
+TEST_F(TimeTest, WaitingIsAShareOfTrainingNotOfTheStart) {
+  const Program quick = job_->program({.rank = 0, .world_size = 2});
+  const Program slow = job_->program({.rank = 1, .world_size = 2});
+  for (const auto& [program, start] : {std::pair{quick, 60ms}, std::pair{slow, 80ms}}) {
+    program.read("/index", {.at = 0ms, .takes = 1ms, .size = 1});
+    program.region("decode", {.at = 1ms, .takes = 30ms});  // samples that are prepared before
+    program.region("batch_wait", {.at = start, .takes = 3ms, .epoch = 0, .step = 0});
+    program.region("compute", {.at = start + 3ms, .takes = 1ms, .epoch = 0, .step = 0});
+    program.region("batch_wait", {.at = start + 6ms, .takes = 3ms, .epoch = 0, .step = 1});
+    program.region("compute", {.at = start + 9ms, .takes = 1ms, .epoch = 0, .step = 1});
+    program.read("/result", {.at = start + 15ms, .takes = 5ms, .size = 1});
+  }
+  const SplitOfTime time = profile().time;
+  EXPECT_EQ(time.ranks[0].startup_ns, 60 * kMs);
+  EXPECT_EQ(time.ranks[1].startup_ns, 80 * kMs);
+  EXPECT_EQ(time.mean.startup_ns, 70 * kMs);
+  EXPECT_EQ(time.job.startup_ns, 60 * kMs);
+  for (const TimeSplit* split : {&time.ranks[0], &time.ranks[1], &time.mean}) {
+    EXPECT_EQ(split->training_ns, 10 * kMs) << split->name;
+    EXPECT_DOUBLE_EQ(split->wait_share, 0.6) << split->name;
+  }
+  EXPECT_EQ(time.job.training_ns, 20 * kMs);  // one after the other
+  EXPECT_DOUBLE_EQ(time.job.wait_share, 0.6);
+  EXPECT_EQ(time.hosts[0].training_ns, 20 * kMs);
+}
+
 TEST_F(TimeTest, StepsReportTheirWaiting) {
   const Program program = job_->program({.rank = 0});
   program.region("batch_wait", {.at = 0ms, .takes = 5ms, .epoch = 0, .step = 0});
@@ -304,7 +332,7 @@ TEST_F(TimeTest, WithoutWaitRegionsStepsWaitDuringIoOfTheMainProcess) {
   EXPECT_EQ(found.time.basis, WaitBasis::kIoTime);
   EXPECT_EQ(found.time.job.wait_ns, 5 * kMs);
   EXPECT_EQ(found.time.job.step_ns, 9 * kMs);
-  EXPECT_DOUBLE_EQ(found.time.job.wait_share, 5.0 / 11.0);
+  EXPECT_DOUBLE_EQ(found.time.job.wait_share, 3.0 / 9.0);
   EXPECT_DOUBLE_EQ(found.time.job.step_wait_share, 3.0 / 9.0);
   ASSERT_EQ(found.steps.all.size(), 1u);
   EXPECT_EQ(found.steps.all[0].wait_ns, 3 * kMs);

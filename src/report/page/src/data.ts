@@ -6,7 +6,7 @@ export type * from "./profile";
 
 export const LAYERS = ["application", "loader", "format", "mpiio", "stdio", "posix"] as const;
 
-export interface Gain { saved_ns: number; share: number; how: string }
+export interface Gain { saved_ns: number; share: number; of: string; how: string }
 export interface Finding {
   rule: string; severity: string; title: string; evidence: { text: string; where: string }[]; threshold: string;
   changes: { framework: string; text: string }[]; gain: Gain;

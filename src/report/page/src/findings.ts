@@ -29,7 +29,7 @@ export function waysOf(finding: Finding): Finding[] {
 }
 
 export function saving(gain: Gain): string {
-  return `saves up to ${format.duration(gain.saved_ns)}, ${format.percent(gain.share)} of the wall time`;
+  return `saves up to ${format.duration(gain.saved_ns)}, ${format.percent(gain.share)} of ${gain.of === "training time" ? gain.of : "the wall time"}`;
 }
 
 function headOf(way: Finding, rank: number): Child {

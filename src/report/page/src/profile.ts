@@ -52,6 +52,8 @@ export interface Job {
 export interface TimeSplit {
   name: string;  // "job", "mean", "node7", "rank 3"
   wall_ns: number;  // whole time
+  startup_ns: number;  // part of wall_ns before training; 0: it is not known when training begins
+  training_ns: number;  // part of wall_ns in training: from the first request for a batch to the end of the last step; without steps, from the first region of waiting, fetching or compute to the last; all of wall_ns if there is no compute either
   compute_ns: number;  // computing: the accelerator's own time if it is known, otherwise compute regions of the host
   io_ns: number;  // in I/O calls of any library or the system
   fetch_ns: number;  // in regions that fetch or read
@@ -69,7 +71,7 @@ export interface TimeSplit {
   compute_exposed_ns: number;  // compute that does not overlap with I/O
   idle_ns: number;  // none of the above
   step_ns: number;  // in steps: from waiting for a batch to the end of its compute
-  wait_share: number;  // wait_ns over wall_ns: the share that the verdict names
+  wait_share: number;  // waiting in training over training_ns: the share that the verdict names
   step_wait_share: number;  // waiting in steps over step_ns; 0: no steps are known
 }
 

@@ -29,7 +29,7 @@ export function makeSplit({ time }: Profile): HTMLElement {
     register("time", nothing);
     return nothing;
   }
-  const waits = (split: TimeSplit): string => (time.basis === "none" ? "" : `waits ${format.percent(split.wait_share)}`);
+  const waits = (split: TimeSplit): string => (time.basis === "none" ? "" : `waits ${format.percent(split.wait_share)} of training`);
   const rows = time.ranks.length > 1
     ? [row(time.job, "time.job", "Job", waits), row(time.mean, "time.mean", "Mean of the ranks", waits)]
     : [row(time.mean, "time.mean", "Job", waits)];
@@ -63,6 +63,7 @@ function row(split: TimeSplit, path: string, title: string, waits: (split: TimeS
 }
 
 const FIGURES: [keyof TimeSplit, string][] = [
+  ["startup_ns", "Start-up"], ["training_ns", "Training"],
   ["compute_ns", "Computing"], ["io_ns", "I/O"], ["io_exposed_ns", "I/O not overlapped"],
   ["compute_exposed_ns", "Computing without I/O"], ["fetch_ns", "Fetching"], ["decode_ns", "Decoding"], ["transform_ns", "Transforms"],
   ["fetch_exposed_ns", "Fetching not overlapped"], ["communicate_ns", "Exchanging gradients"],
@@ -82,7 +83,8 @@ function figures({ mean, compute_basis }: Profile["time"]): Child {
   return h("dl", { class: "tiles tiles-small", "aria-label": "mean over the ranks" }, ...[...FIGURES, ...ofGpu].map(([key, title]) =>
     h("div", { class: "tile" }, h("dt", {}, named(key, title)),
       h("dd", {}, figure(`time.mean.${key}`, mean[key], format.duration(mean[key] as number))),
-      h("dd", { class: "detail" }, format.percent(format.share(mean[key] as number, mean.wall_ns))))));
+      h("dd", { class: "detail" }, key === "wait_ns" ? `${format.percent(mean.wait_share)} of training`
+        : format.percent(format.share(mean[key] as number, mean.wall_ns))))));
 }
 
 function group(splits: TimeSplit[], path: string, label: string): HTMLElement {

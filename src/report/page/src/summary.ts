@@ -80,7 +80,7 @@ function tiles({ job, time }: Profile): Child[] {
       job.begin_wall_ns > 0 ? `from ${format.date(job.begin_wall_ns)}` : null),
     tile("Waiting for data", figure("time.mean.wait_share", time.mean.wait_share,
       time.basis === "none" ? "unknown" : format.percent(time.mean.wait_share)),
-      time.basis === "regions" ? `of a rank's time${ofSteps(time.mean)}` : time.basis === "io time" ? "by time in I/O calls" : "no regions are marked"),
+      time.basis === "regions" ? `of training${ofSteps(time.mean)}` : time.basis === "io time" ? "by time in I/O calls" : "no regions are marked"),
     tile("Data read", figure("job.dataset_bytes_read", job.dataset_bytes_read, format.bytes(job.dataset_bytes_read)),
       job.bytes_read > job.dataset_bytes_read ? `${format.bytes(job.bytes_read)} with all other files` : speed(job.dataset_bytes_read)),
     tile("Written", figure("job.bytes_written", job.bytes_written, format.bytes(job.bytes_written)), speed(job.bytes_written)),
