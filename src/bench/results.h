@@ -44,11 +44,6 @@ struct PassFigures {
   double bytes_per_second() const {
     return seconds > 0 ? static_cast<double>(bytes_read) / seconds : 0;
   }
-  // DLIO's samples per second times the length of a sample: as it was read, not as it should be.
-  double dlio_bytes_per_second() const {
-    if (samples == 0) return 0;
-    return dlio_samples_per_second * static_cast<double>(bytes_read) / static_cast<double>(samples);
-  }
 };
 
 struct CheckpointFigures {

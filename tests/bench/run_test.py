@@ -261,6 +261,7 @@ class DlioFiguresTest(BenchTest):
                     self.assertAlmostEqual(a / b, 1, places=6)
             self.assertAlmostEqual(metric[f"{name}_au_mean_percentage"] / (sum(utilisation) / 2), 1, places=6)
             self.assertAlmostEqual(metric[f"{name}_throughput_mean_samples_per_second"] / (sum(speed) / 2), 1, places=6)
+            self.assertAlmostEqual(metric[f"{name}_io_mean_MB_per_second"] / (sum(speed) / 2 * 4096 / 2**20), 1, places=6)
 
     def test_are_those_of_its_formulas(self):
         self.check((), (), blocks=1)
