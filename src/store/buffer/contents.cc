@@ -69,7 +69,7 @@ bool may_copy(const BufferJournal& journal, const fs::path& data, const Buffered
 
 Result<LoadedBuffer> load_buffer(const fs::path& directory) {
   ASSIGN_OR_RETURN(BufferJournal journal, BufferJournal::open(directory));
-  const BufferJournal::Lock lock(journal);
+  ASSIGN_OR_RETURN(const BufferJournal::Lock lock, BufferJournal::Lock::take(journal));
   ASSIGN_OR_RETURN(const BufferProgress progress, journal.read_progress());
   ASSIGN_OR_RETURN(std::vector<JournalRecord> records, journal.read_new());
   BufferModel model;
@@ -185,7 +185,7 @@ std::vector<BufferContents> find_left_buffers(const fs::path& parent) {
 
 Result<FlushTicket> begin_flush(const fs::path& directory) {
   ASSIGN_OR_RETURN(LoadedBuffer loaded, load_buffer(directory));
-  const BufferJournal::Lock lock(loaded.journal);
+  ASSIGN_OR_RETURN(const BufferJournal::Lock lock, BufferJournal::Lock::take(loaded.journal));
   ASSIGN_OR_RETURN(const BufferProgress progress, loaded.journal.read_progress());
   // Otherwise the drainer has emptied the queue a moment ago.
   if (progress.generation == loaded.progress.generation) {

@@ -87,7 +87,6 @@ struct BufferDrain::Impl {
 
   // The thread.
   void run();
-  Outcome execute_first();
   Status read_journal();
   Status read_locked();  // needs the journal's lock
   void note_directories();
@@ -127,6 +126,7 @@ struct BufferDrain::Impl {
   BufferProgress progress;
   BufferJournal journal;
   BufferModel model;
+  bool is_settled = true;      // otherwise settle() has failed
   bool has_skipped;            // a file that was not synced before the machine was restarted
   uint64_t failed_blocks = 0;  // how far the copy of the first record came before it failed
   uint64_t left_until_ns = 0;  // when the process ended that drained this buffer before
@@ -139,36 +139,36 @@ void BufferDrain::Impl::run() {
   auto next_scan = Clock::now() + options.scan_every;
   while (!is_stopping) {
     const bool is_last = is_finishing;
-    Status status = read_journal();
-    if (status.ok() && (is_last || Clock::now() >= next_scan)) {
-      status = scan(is_last);
+    Outcome outcome{.status = read_journal()};
+    if (outcome.status.ok() && (is_last || Clock::now() >= next_scan)) {
+      outcome.status = scan(is_last);
       next_scan = Clock::now() + options.scan_every;
     }
-    if (!status.ok()) note_failure({.status = std::move(status)});
-    if (!model.has_queued()) {
-      if (is_last) return;
-      pause(std::chrono::duration_cast<milliseconds>(next_scan - Clock::now()), true);
-    } else if (const Outcome outcome = execute_first(); outcome.status.ok()) {
-      failures = 0;
-    } else {
-      if (is_last && ++last_tries == kLastTries) return;
-      failures = std::min(failures + 1, 20u);
-      const milliseconds longest = outcome.is_written ? kWrittenRetryMax : options.retry_after_max;
-      pause(is_last ? kLastPause : std::min(longest, milliseconds(10) * (1u << failures)), false);
+    if (outcome.status.ok() && !is_settled) outcome.status = settle();
+    const bool is_idle = outcome.status.ok() && !model.has_queued();
+    if (is_idle && is_last) return;
+    if (outcome.status.ok() && !is_idle) {
+      outcome = execute();
+      if (outcome.status.ok()) outcome.status = advance(outcome.is_saved);
     }
+    if (outcome.status.ok()) {
+      failures = 0;
+      if (is_idle) {
+        pause(std::chrono::duration_cast<milliseconds>(next_scan - Clock::now()), true);
+      }
+      continue;
+    }
+    note_failure(outcome);
+    if (is_last && ++last_tries == kLastTries) return;
+    failures = std::min(failures + 1, 20u);
+    const milliseconds longest = outcome.is_written ? kWrittenRetryMax : options.retry_after_max;
+    pause(is_last ? kLastPause : std::min(longest, milliseconds(10) * (1u << failures)), false);
   }
 }
 
-BufferDrain::Impl::Outcome BufferDrain::Impl::execute_first() {
-  Outcome outcome = execute();
-  if (outcome.status.ok()) outcome.status = advance(outcome.is_saved);
-  if (!outcome.status.ok()) note_failure(outcome);
-  return outcome;
-}
-
 Status BufferDrain::Impl::read_journal() {
-  Status read = [&] {
-    const BufferJournal::Lock lock(journal);
+  Status read = [&]() -> Status {
+    ASSIGN_OR_RETURN(const BufferJournal::Lock lock, BufferJournal::Lock::take(journal));
     return read_locked();
   }();
   note_directories();
@@ -191,7 +191,7 @@ Status BufferDrain::Impl::read_locked() {
 
 // Files whose process was killed, or ended without closing them.
 Status BufferDrain::Impl::scan(bool is_last) {
-  const BufferJournal::Lock lock(journal);
+  ASSIGN_OR_RETURN(const BufferJournal::Lock lock, BufferJournal::Lock::take(journal));
   RETURN_IF_ERROR(close_ended(journal, model, is_last));
   return read_locked();
 }
@@ -348,8 +348,10 @@ Status BufferDrain::Impl::advance(bool is_saved) {
   return settle();
 }
 
+// If it fails, run() tries again.
 Status BufferDrain::Impl::settle() {
-  const BufferJournal::Lock lock(journal);
+  is_settled = false;
+  ASSIGN_OR_RETURN(const BufferJournal::Lock lock, BufferJournal::Lock::take(journal));
   RETURN_IF_ERROR(read_locked());
   const BufferModel::Settled settled = model.take_settled();
   const fs::path names = directory / wire::kBufferNames;
@@ -363,11 +365,15 @@ Status BufferDrain::Impl::settle() {
   for (const uint64_t id : settled.files) {
     ::unlink(data_path(directory, id).c_str());
   }
-  if (!model.is_empty() || journal.damaged_bytes() > 0) return {};
-  RETURN_IF_ERROR(journal.truncate());
-  ++progress.generation;
-  progress.offset = journal.header_bytes();
-  return journal.write_progress(progress, true);
+  if (model.is_empty() && journal.damaged_bytes() == 0) {
+    RETURN_IF_ERROR(journal.truncate());
+    ++progress.generation;
+    progress.offset = journal.header_bytes();
+    progress.error = 0;
+    RETURN_IF_ERROR(journal.write_progress(progress, true));
+  }
+  is_settled = true;
+  return {};
 }
 
 void BufferDrain::Impl::note_failure(const Outcome& outcome) {
@@ -400,7 +406,7 @@ void BufferDrain::Impl::pause(milliseconds time, bool until_change) {
 }
 
 Status BufferDrain::Impl::remove_buffer() {
-  const BufferJournal::Lock lock(journal);
+  ASSIGN_OR_RETURN(const BufferJournal::Lock lock, BufferJournal::Lock::take(journal));
   for (const char* name : {wire::kBufferData, wire::kBufferNames}) {
     if (::rmdir((directory / name).c_str()) != 0) return fail_os(errno, "cannot remove the buffer");
   }
@@ -448,8 +454,10 @@ Result<std::unique_ptr<BufferDrain>> BufferDrain::start(DrainOptions options) {
 
 std::vector<KeptFile> BufferDrain::finish() {
   impl_->end_thread(impl_->is_finishing);
-  const Status read = impl_->read_journal();
-  if (!read.ok()) impl_->note_failure({.status = read});
+  if (const Status read = impl_->read_journal(); !read.ok()) {
+    // It may have records that nobody knows.
+    return {{.data = impl_->directory, .reason = read.error().message()}};
+  }
   std::vector<KeptFile> kept = list_kept(impl_->journal, impl_->model, impl_->progress);
   if (kept.empty() && impl_->model.is_empty()) {
     // What cannot be removed does no harm: it has no file.

@@ -2,8 +2,12 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -101,6 +105,48 @@ TEST_F(DrainFaultsTest, ADamagedHeaderIsRefused) {
   set_journal(bytes.substr(0, 63));
   EXPECT_FALSE(BufferJournal::open(directory).ok());
   EXPECT_EQ(find_left_buffers(directory.parent_path()).size(), 1u);
+}
+
+// All threads of this process, for good.
+bool refuse_flock() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_flock, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {.len = std::size(filter), .filter = filter};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == 0;
+}
+
+TEST_F(DrainFaultsTest, AJournalThatCannotBeLockedIsNotTakenForAnEmptyOne) {
+  int refused[2];
+  int written[2];
+  ASSERT_EQ(::pipe(refused), 0);
+  ASSERT_EQ(::pipe(written), 0);
+  const pid_t drainer = ::fork();
+  ASSERT_GE(drainer, 0);
+  if (drainer == 0) {
+    char go = 0;
+    const auto own = drain();
+    if (own == nullptr || !refuse_flock()) ::_exit(1);
+    if (::write(refused[1], "1", 1) != 1 || ::read(written[0], &go, 1) != 1) ::_exit(2);
+    const auto kept = own->finish();
+    const bool is_named = kept.size() == 1 && kept[0].data == directory &&
+                          kept[0].reason.starts_with("cannot lock the journal");
+    ::_exit(is_named ? 0 : 3);
+  }
+  ::close(refused[1]);
+  char go = 0;
+  if (::read(refused[0], &go, 1) == 1) write("a", "1");
+  EXPECT_EQ(::write(written[1], "1", 1), 1);
+  int status = 0;
+  EXPECT_EQ(::waitpid(drainer, &status, 0), drainer);
+  for (const int fd : {refused[0], written[0], written[1]}) ::close(fd);
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+  EXPECT_EQ(reasons(drain()->finish()), "");
+  EXPECT_EQ(read_upper("a"), "1");
 }
 
 TEST_F(DrainFaultsTest, AFullUpperDirectoryStopsTheQueueAndLosesNothing) {

@@ -172,12 +172,17 @@ Result<BufferJournal> BufferJournal::open(const fs::path& directory) {
   return journal;
 }
 
-BufferJournal::Lock::Lock(const BufferJournal& journal) : fd_(journal.file_.fd()) {
-  while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+Result<BufferJournal::Lock> BufferJournal::Lock::take(const BufferJournal& journal) {
+  const int fd = journal.file_.fd();
+  while (::flock(fd, LOCK_EX) != 0) {
+    if (errno != EINTR) return fail_os(errno, "cannot lock the journal of the buffer");
   }
+  return Lock(fd);
 }
 
-BufferJournal::Lock::~Lock() { ::flock(fd_, LOCK_UN); }
+BufferJournal::Lock::~Lock() {
+  if (fd_ >= 0) ::flock(fd_, LOCK_UN);
+}
 
 Result<std::vector<JournalRecord>> BufferJournal::read_new() {
   ASSIGN_OR_RETURN(const uint64_t file_bytes, file_.size_bytes());

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -41,13 +42,15 @@ class BufferJournal {
 
   class Lock {
    public:
-    explicit Lock(const BufferJournal& journal);
+    static Result<Lock> take(const BufferJournal& journal);
     ~Lock();
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
+    Lock(Lock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+    Lock& operator=(Lock&&) = delete;
 
    private:
-    int fd_;
+    explicit Lock(int fd) : fd_(fd) {}
+
+    int fd_;  // of the journal; negative: nothing is locked
   };
 
   const std::filesystem::path& directory() const { return directory_; }
