@@ -45,7 +45,12 @@ Status NodeArena::make_files() {
                    make_sparse_file(options_.directory / wire::kStoreArenaFile, arena_bytes_));
   const uint64_t places_bytes = uint64_t{catalogue_.entry_count()} * sizeof(uint64_t);
   const std::filesystem::path path = options_.directory / wire::kStorePlacesFile;
-  ASSIGN_OR_RETURN(const File places, make_sparse_file(path, places_bytes));
+  ASSIGN_OR_RETURN(const File places, File::open(path, O_RDWR | O_CREAT | O_EXCL, 0600));
+  // Not a hole: on a full tmpfs, reading a mapped one ends the program by SIGBUS.
+  if (const int error = ::posix_fallocate(places.fd(), 0, static_cast<off_t>(places_bytes));
+      error != 0) {
+    return fail_os(error, "cannot make room").within(printable(path.string()));
+  }
   void* memory = ::mmap(nullptr, places_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, places.fd(), 0);
   if (memory == MAP_FAILED) return fail_os(errno, "cannot map").within(printable(path.string()));
   places_ = static_cast<uint64_t*>(memory);

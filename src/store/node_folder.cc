@@ -96,7 +96,10 @@ void remove_node(const fs::path& path) {
   fs::remove(path / wire::kStoreStateFile, ignored);
   fs::remove(path / wire::kStoreSocketFile, ignored);
   if (foreign.empty()) {
-    fs::remove_all(path, ignored);
+    // The tree first: the catalogue has to know every file that an interrupted removal leaves.
+    std::error_code error;
+    fs::remove_all(path / wire::kStoreTreeDirectory, error);
+    if (!error) fs::remove_all(path, ignored);
   } else if (rename_to_new(path, kept_of(path)) == 0) {
     remove_around(kept_of(path), foreign);
   }
@@ -249,6 +252,9 @@ Status NodeFolder::publish(wire::StoreState state) {
   state.version = wire::kStoreStateVersion;
   state.service_pid = static_cast<uint32_t>(::getpid());
   state.service_start_time = process_start_time(::getpid());
+  if (state.service_start_time == 0) {  // end_node() would not know the service
+    return fail(Errc::kIo, "cannot read in /proc/self/stat when this process started");
+  }
   const fs::path temporary = path_ / kNewStateFile;
   ASSIGN_OR_RETURN(File file, File::open(temporary, O_RDWR | O_CREAT | O_EXCL, 0600));
   RETURN_IF_ERROR(file.write_at(0, std::as_bytes(std::span(&state, 1))));

@@ -153,6 +153,42 @@ except OSError as error:
 ''')
         self.assertEqual(self.files(), {"a.pt": b"12", "b.pt": b"12", "e/c.pt": b"3", "f.pt": b""})
 
+    def test_a_name_with_a_slash_is_that_of_a_directory_while_files_are_copied(self):
+        (self.save / "ck").mkdir()
+        done = self.python("""
+open(root + "/ck/0", "w").write("x")
+for target in ("ck/0", "ck") * 10:
+    os.symlink(target, root + "/x.pt")
+    for change in (os.unlink, os.rmdir, lambda name: os.rename(name, root + "/y.pt"), lambda name: os.rename(root + "/ck/0", name)):
+        open(root + "/ck/1", "w").write("x")  # something to copy
+        try:
+            change(root + "/x.pt/")
+            print(target, change, "is done")
+        except OSError as error:
+            pass
+    os.unlink(root + "/x.pt")
+""")
+        self.assertEqual((done.stdout, done.stderr), ("", ""))
+
+    def test_a_stream_that_is_opened_again_may_create_its_file(self):
+        done = self.python("""
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.fopen.restype = libc.freopen.restype = ctypes.c_void_p
+def reopen(name, mode):
+    stream = libc.freopen((root + name).encode(), mode, ctypes.c_void_p(libc.fopen(b"/dev/null", b"w")))
+    if stream is None:
+        return os.strerror(ctypes.get_errno())
+    libc.fputs(b"1", ctypes.c_void_p(stream))
+    return libc.fclose(ctypes.c_void_p(stream))
+os.mkdir(root + "/ck")
+before = len(os.listdir("/proc/self/fd"))
+print(reopen("/ck/new", b"wx"), reopen("/ck/new", b"wx"), reopen("/missing/new", b"r"))
+print(len(os.listdir("/proc/self/fd")) - before)
+""")
+        self.assertEqual((done.stdout, done.stderr), ("0 File exists No such file or directory\n0\n", ""))
+        self.assertEqual(self.files(), {"ck/new": b"1"})
+
     def test_a_file_that_is_still_written_cannot_be_linked(self):
         environment = {"MILLRACE_STORE_DEADLINE_MS": "100"}
         self.environment.update(environment)
@@ -188,6 +224,36 @@ while time.monotonic() < end:
 print(wrong)
 ''')
         self.assertEqual(done.stdout, "[]\n")
+
+    def test_a_signal_does_not_fail_a_call_that_waits_for_another(self):
+        done = self.python(f'''
+import fcntl, glob, os, signal, time
+os.mkdir(root + "/ck")
+seen = []
+signal.signal(signal.SIGALRM, lambda *_: seen.append(1))
+journal = glob.glob("{self.local}/millrace-store-*/buffer-*/journal")[0]
+ready, locked = os.pipe()
+if os.fork() == 0:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    with open(journal) as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        os.write(locked, b"1")
+        time.sleep(0.5)
+        fcntl.flock(file, fcntl.LOCK_UN)
+    os._exit(0)
+os.read(ready, 1)
+signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+begin = time.monotonic()
+with open(root + "/ck/1", "w") as file:
+    file.write("1")
+assert time.monotonic() - begin > 0.2, "it did not wait"
+signal.setitimer(signal.ITIMER_REAL, 0)
+os.wait()
+assert seen
+print(os.listdir(root + "/ck"))
+''')
+        self.assertEqual(done.stdout, "['1']\n")
+        self.assertEqual(self.files(), {"ck/1": b"1"})
 
     def test_a_fast_store_has_a_buffer_too(self):
         self.args.append("--fast")

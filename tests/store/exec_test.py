@@ -68,6 +68,12 @@ spawn("posix_spawn", "/bin/pwd", "pwd", chdir=root + "/train")
 spawn("posix_spawn", "/bin/ls", "ls", chdir=root + "/to_folder")
 spawn("posix_spawn", "/bin/ls", "ls", chdir=root + "/missing")
 spawn("posix_spawn", "/bin/ls", "ls", chdir=root + "/zero")
+for name in ("/val/words.txt", "/val/words.txt/x", "/missing"):
+    try:
+        pid = os.posix_spawn("/bin/cat", ["cat"], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 0, root + name, os.O_RDONLY, 0)])
+        print(os.waitpid(pid, 0)[1])
+    except OSError as error:
+        print(name, error.strerror)
 spawn("posix_spawnp", "cat", "cat", "words.txt", chdir=root + "/val")
 """)
 

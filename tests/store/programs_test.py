@@ -11,10 +11,13 @@ import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import zlib
 from pathlib import Path
 
 MILLRACE = os.path.abspath(os.environ.get("MILLRACE", "build/dev/bin/millrace"))
@@ -304,10 +307,28 @@ print(torch.load(root + "/set.pt")["x"].sum(), torch.from_file(root + "/large.bi
 ]
 
 
-class Comparison:
-    """A dataset, its pack, and a service for each mode."""
+def files_below(top: Path) -> dict:
+    """Names, types, modes, links and bytes. Times only if they are not of now, so that somebody has set them."""
+    found = {}
+    for path in sorted(top.rglob("*")):
+        status = path.lstat()
+        value = stat.filemode(status.st_mode)
+        if path.is_symlink():
+            value += f" to {os.readlink(path)}"
+        elif path.is_file():
+            value += f" of {status.st_size} bytes with CRC {zlib.crc32(path.read_bytes()):08x}"
+        if status.st_nlink > 1 and not path.is_dir():
+            value += f", {status.st_nlink} links"
+        if status.st_mtime < time.time() - 3600:
+            value += f", from {status.st_mtime_ns}"
+        found[str(path.relative_to(top))] = value
+    return found
 
-    def __init__(self):
+
+class Comparison:
+    """A dataset, its pack, and a service for each mode. `more` is Python that adds files to the dataset."""
+
+    def __init__(self, more: str = ""):
         self.folder = Path(tempfile.mkdtemp(prefix="mr-", dir="/tmp"))
         self.plain, self.root = self.folder / "plain" / "data", self.folder / "store" / "data"
         self.plain.mkdir(parents=True)
@@ -316,6 +337,7 @@ class Comparison:
         subprocess.run([sys.executable, "-c", SAMPLES], cwd=self.plain, check=True)
         for code in MORE_SAMPLES.values():  # what is not installed is not compared
             subprocess.run([sys.executable, "-c", code], cwd=self.plain, check=False, stderr=subprocess.DEVNULL)
+        subprocess.run([sys.executable, "-c", more], cwd=self.plain, check=True)
         for i, path in enumerate(sorted(self.plain.rglob("*"), reverse=True)):
             if not path.is_symlink():
                 os.utime(path, ns=(1_700_000_000_000_000_000 + i,) * 2)
@@ -339,11 +361,14 @@ class Comparison:
         """False if this build does not have the mode."""
         if any(flag not in self.store("--help") for flag in MODES[mode]):
             return False
-        exports = self.store("up", "--packs", self.folder / "packs", "--at", self.root, *MODES[mode])
+        self.up(mode, *MODES[mode])
+        return True
+
+    def up(self, mode: str, *words) -> None:
+        exports = self.store("up", "--packs", self.folder / "packs", "--at", self.root, *words)
         self.environments[mode] = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
                                    **{name: shlex.split(value)[0] for name, _, value in
                                       (line.removeprefix("export ").partition("=") for line in exports.splitlines())}}
-        return True
 
     def stop(self) -> None:
         for environment in self.environments.values():
@@ -370,11 +395,12 @@ class Comparison:
         out = Path(tempfile.mkdtemp(dir=self.folder))
         words = [word.replace("ROOT", str(root)).replace("OUT", str(out)).replace("HERE", str(self.folder))
                  for word in command]
-        done = subprocess.run(words, capture_output=True, env=environment)
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=environment)
+        files = {name: value.replace("/plain/", "/store/") for name, value in files_below(out).items()}
         shutil.rmtree(out)
         text = done.stdout.replace(bytes(out), b"OUT").replace(b"/plain/", b"/store/")
         errors = done.stderr.replace(bytes(out), b"OUT").replace(b"/plain/", b"/store/")
-        return done.returncode, (edit or (lambda x: x))(text), errors
+        return done.returncode, (edit or (lambda x: x))(text), errors, files
 
     def compare(self, mode: str, command: list, edit) -> tuple:
         """What the program does on the store and on the plain directory."""
@@ -390,6 +416,8 @@ def difference(seen: tuple, plain: tuple) -> str:
     for name, ours, theirs in (("standard output", seen[1], plain[1]), ("standard error", seen[2], plain[2])):
         texts = [text.decode(errors="backslashreplace").splitlines() for text in (theirs, ours)]
         lines += difflib.unified_diff(*texts, f"{name}, plain directory", f"{name}, store", lineterm="")
+    texts = [[f"{name!r}: {value}" for name, value in sorted(files.items())] for files in (plain[3], seen[3])]
+    lines += difflib.unified_diff(*texts, "files, plain directory", "files, store", lineterm="", n=0)
     return "\n".join(lines)
 
 

@@ -150,6 +150,17 @@ print([open(root + name).read() for name in ("/new", "/train/sub/link", "/train/
             for path in (self.source / "new", self.source / "train/sub"):  # the next run creates them again
                 path.unlink() if path.is_file() else shutil.rmtree(path)
 
+    def test_a_working_directory_that_leaves_the_root(self):
+        done = self.python("""
+out = os.path.dirname(root)
+os.mkdir(root + "/new")
+os.chdir(root + "/new")
+print(os.getcwd() == root + "/new")
+os.rename(root + "/new", out + "/moved")
+print(os.getcwd() == out + "/moved")
+""")
+        self.assertEqual((done.stdout, done.stderr), ("True\nTrue\n", ""))
+
     def test_the_dataset_is_read_only(self):
         script = """
 import errno

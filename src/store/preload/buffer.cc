@@ -44,6 +44,13 @@ Buffered parse_target(const char* target, long size, uint64_t* id) {
   return *id != 0 ? Buffered::kFile : Buffered::kRemoved;
 }
 
+// A handler of the program's may interrupt it.
+int lock_journal(int journal, int operation) {
+  int outcome = -EINTR;
+  while (outcome == -EINTR) outcome = hook::sys_flock(journal, operation);
+  return outcome;
+}
+
 // The journal's lock, and changes under it.
 class Locked {
  public:
@@ -55,7 +62,7 @@ class Locked {
     const int journal = hook::sys_openat(directory_, wire::kBufferJournal, O_RDWR | O_APPEND);
     if (journal < 0) return;
     journal_ = journal;
-    if (hook::sys_flock(journal_, LOCK_EX) == 0) error_ = 0;
+    if (lock_journal(journal_, LOCK_EX) == 0) error_ = 0;
   }
   ~Locked() {
     // Not only close: a child that was forked meanwhile has the description too.
@@ -505,7 +512,7 @@ NamesHeld::NamesHeld(const Buffer& buffer, std::string_view directory) {
   const Scratch<ScratchText> path;
   if (!path || !join(buffer.directory, wire::kBufferJournal, "", *path)) return;
   journal_ = hook::sys_open(path->text, O_RDONLY);
-  if (journal_ >= 0) hook::sys_flock(journal_, LOCK_SH);
+  if (journal_ >= 0) lock_journal(journal_, LOCK_SH);
 }
 
 NamesHeld::~NamesHeld() {

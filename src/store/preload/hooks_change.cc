@@ -2,6 +2,7 @@
 // created below the root is changed by the kernel, in the upper directory.
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/types.h>
@@ -36,6 +37,11 @@ int on_two_paths(int from_directory, const char* from, Last from_last, int to_di
       target, [&](const char* other) { return outside(from_directory, from, AT_FDCWD, other); });
 }
 
+// Such a name means a directory: the kernel decides.
+bool ends_with_slash(const Place& place) {
+  return place.path != nullptr && place.path[strlen(place.path) - 1] == '/';
+}
+
 // A file in the buffer gets another name there. kNotBuffered: the upper directory decides, after
 // the buffer has nothing under either name.
 int renaming_buffered(int from_directory, const char* from, int to_directory, const char* to,
@@ -46,7 +52,8 @@ int renaming_buffered(int from_directory, const char* from, int to_directory, co
   const Place source = from_lookup.find_anywhere(from_directory, from, Last::kName);
   const Place target = to_lookup.find_anywhere(to_directory, to, Last::kName);
   if (!concerns_buffer(source) && !concerns_buffer(target)) return kNotBuffered;
-  if (source.is_created && target.is_created && source.where == Where::kElsewhere) {
+  if (source.is_created && target.is_created && source.where == Where::kElsewhere &&
+      !ends_with_slash(source) && !ends_with_slash(target)) {
     const int result = creating(target, [&](const char*) {
       const int renamed = rename_buffered(client.buffer, source.relative, target.relative, flags);
       if (renamed == 0) return 0;
@@ -82,7 +89,9 @@ int changing_buffered(int directory, const char* path, Last last, Change change)
   if (!active() || !client.has_buffer()) return kNotBuffered;
   Lookup lookup;
   const Place place = lookup.find_anywhere(directory, path, last);
-  if (place.where != Where::kElsewhere || !concerns_buffer(place)) return kNotBuffered;
+  if (place.where != Where::kElsewhere || !concerns_buffer(place) || ends_with_slash(place)) {
+    return kNotBuffered;
+  }
   const int result = change(place.relative);
   return result >= 0 || result == kNotBuffered ? result : failure<int>(-result);
 }

@@ -64,6 +64,9 @@ char* give_created_directory(char* out, size_t room) {
   const hook::Scratch<Name> name;
   if (!name) return failure<char*>(ENOMEM);
   if (real_call<"getcwd", getcwd>(name->text, sizeof(name->text)) == nullptr) return nullptr;
+  if (client.below_upper(name->text).data() == nullptr) {  // it was moved away
+    return real_call<"getcwd", getcwd>(out, room);
+  }
   return give_name(std::string_view(name->text), out, room);
 }
 
@@ -242,10 +245,11 @@ long pathconf(const char* path, int name) {
   const auto call = [&](const char* other) { return real_call<"pathconf", pathconf>(other, name); };
   Lookup lookup;
   const Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
-  // Most limits do not depend on the path, and are known even if it does not exist.
+  // Most limits do not depend on the path, and are known even if it does not exist. The path itself
+  // may exist for the kernel: a file that a buffer is still about to remove.
   if (place.where == Where::kFailed) {
-    const long value = call(path);
-    if (value < 0 && errno == ENOENT) errno = place.error;
+    const long value = call("/dev/null/missing");
+    if (value < 0 && errno == ENOTDIR) errno = place.error;
     return value;
   }
   return on_real_path(path, Last::kFollow, call);

@@ -209,6 +209,21 @@ int flags_of(const char* mode) {
   return access | creation | (strchr(mode, 'x') != nullptr ? O_EXCL : 0);
 }
 
+// The mode without "x", for a file that was created just now.
+struct StreamMode {
+  char text[64];
+};
+StreamMode mode_of_existing(const char* mode) {
+  StreamMode made = {};
+  size_t size = 0;
+  bool has_ended = false;  // the name of a character set follows
+  for (const char* at = mode; *at != '\0' && size + 1 < sizeof(made.text); ++at) {
+    has_ended |= *at == ',';
+    if (*at != 'x' || has_ended) made.text[size++] = *at;
+  }
+  return made;
+}
+
 // Of a stream; -1 if it has none. Keeps errno.
 int descriptor_of(FILE* stream) {
   if (!active() || is_bad(stream)) return -1;
@@ -413,19 +428,29 @@ FILE* freopen(const char* path, const char* mode, FILE* stream) {
   forget(descriptor_of(stream));
   if (path == nullptr) return real_freopen(path, mode, stream);
   const uint64_t closed = buffered_writers.take(descriptor_of(stream));
+  bool is_called = false;
+  const auto reopen = [&](const char* real, const char* real_mode) {
+    is_called = true;
+    return real_freopen(real, real_mode, stream);
+  };
   FILE* opened = opening_stream(
-      path, mode, [&](const char* other) { return real_freopen(other, mode, stream); },
+      path, mode, [&](const char* other) { return reopen(other, mode); },
       [&](int fd) {  // the stream keeps its number, as the C library has it
         const millrace::hook::Scratch<RealPath> name;
         const uint64_t id = buffered_writers.id_of(fd);
         FILE* again = nullptr;
         if (name && write_data_path(client.buffer, id, name->text, sizeof(name->text))) {
-          again = real_freopen(name->text, mode, stream);
+          again = reopen(name->text, mode_of_existing(mode).text);
         }
         if (again != nullptr) buffered_writers.add(descriptor_of(again), id);
         close(fd);
         return again;
       });
+  if (opened == nullptr && !is_called) {  // the stream is closed, whatever was wrong
+    const int error = errno;
+    reopen("", "r");
+    errno = error;
+  }
   end_writer(closed);
   return opened;
 }

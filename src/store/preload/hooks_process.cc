@@ -212,6 +212,11 @@ int with_existing_path(uint32_t entry, Body body) {
   });
 }
 
+// A child without a hook finds nothing below the root. ENOTDIR is another error than that.
+const char* name_for_child(const Place& place, const char* path) {
+  return place.where == Where::kFailed && place.error == ENOTDIR ? "/dev/null/missing" : path;
+}
+
 constinit Real<decltype(posix_spawn)> real_posix_spawn{"posix_spawn"};
 constexpr char kEnv[] = "/usr/bin/env";
 
@@ -379,7 +384,7 @@ int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t* actions, int fd
     return real(actions, fd, place.path, flags, mode);
   }
   if (place.where != Where::kInside || (flags & O_ACCMODE) != O_RDONLY) {
-    return real(actions, fd, path, flags, mode);
+    return real(actions, fd, name_for_child(place, path), flags, mode);
   }
   return with_existing_path(place.entry, [&](const char* other) {
     return real(actions, fd, other, flags & ~O_CREAT, mode);
@@ -416,7 +421,7 @@ int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t* actions, co
   Lookup lookup;
   const Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
   if (place.where == Where::kElsewhere) return real(actions, place.path);
-  if (place.where != Where::kInside) return real(actions, path);
+  if (place.where != Where::kInside) return real(actions, name_for_child(place, path));
   return with_existing_path(place.entry, [&](const char* other) { return real(actions, other); });
 }
 
