@@ -50,7 +50,7 @@ class Run:
 
     def __init__(self, plain: Plain, store, several_hosts: bool = False, tolerated: tuple = ()) -> None:
         self.plain, self.store, self.tolerated = plain, store, tolerated
-        self.judge = Judge(plain.root, plain.outside, plain.kept, several_hosts)
+        self.judge = Judge(plain.root, plain.outside, plain.kept, several_hosts, getattr(store, "setting", "") == "same")
         self.counts = dict.fromkeys(COUNTS, 0)
 
     def where(self, model: Driver, descriptor: str) -> Optional[str]:
@@ -74,9 +74,10 @@ class Run:
         meanwhile: whoever has it open goes on with the bytes that were there."""
         words = words[1:] if words[0] in ("fork", "thread") else words
         where = {"open": ("-", 2, 3), "creat": ("-", 2, 0), "fopen": ("-", 1, 2), "openat": (words[2:3], 3, 4),
-                 "truncate": ("-", 1, 0)}.get(words[0])
-        if where is None or not (where[2] == 0 or words[0] == "fopen" and words[where[2]] != "r" or
-                                 words[0] != "fopen" and int(words[where[2]]) & (os.O_TRUNC | operations.WRITES)):
+                 "truncate": ("-", 1, 0)}.get(words[0].split(":")[0])
+        is_stream = words[0].startswith("fopen")
+        if where is None or not (where[2] == 0 or is_stream and words[where[2]] != "r" or
+                                 not is_stream and int(words[where[2]]) & (os.O_TRUNC | operations.WRITES)):
             return False
         base = self.where(model, "".join(where[0])) or ""
         name = operations.find(self.plain.root, self.plain.outside, base, words[where[1]], True).name
@@ -149,7 +150,7 @@ class Run:
 
     @staticmethod
     def difference(number: int, index: int, line: str, wanted: str, answer: str, done: list[str]) -> Difference:
-        return Difference(line.removeprefix("fork ").removeprefix("thread ").split()[0], "\n".join([f"operation {number}, of driver {index}: {line}", f"  plain: {wanted}", f"  store: {answer}",
+        return Difference(line.removeprefix("fork ").removeprefix("thread ").split()[0].split(":")[0], "\n".join([f"operation {number}, of driver {index}: {line}", f"  plain: {wanted}", f"  store: {answer}",
                           "the last operations:", *done[-SHOWN:]]))
 
 
@@ -277,7 +278,7 @@ def explore(arguments: argparse.Namespace) -> int:
         seed = arguments.first
         while seed <= arguments.last and (not arguments.minutes or time.monotonic() < begin + 60 * arguments.minutes):
             lines = [(index, line) for index, line in generate(seed, arguments.operations, len(bench.run.plain.drivers))
-                     if not set(line.split()) & set(arguments.without.split(","))]
+                     if not set(line.replace(":", " ").split()) & set(arguments.without.split(","))]
             difference = bench.perform(seed, lines)
             if difference is not None:
                 bad += 1

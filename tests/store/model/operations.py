@@ -28,6 +28,72 @@ NOREPLACE, EXCHANGE = 1, 2
 AT_SYMLINK_NOFOLLOW, AT_REMOVEDIR, AT_SYMLINK_FOLLOW = 0x100, 0x200, 0x400
 
 
+# Other calls that an operation can make instead of its own, with the same arguments and the same result. See driver.h.
+OTHER_CALLS = {
+    "access": "eaccess euidaccess",
+    "advise": "posix_fadvise64 readahead",
+    "allocate": "fallocate64 posix_fallocate posix_fallocate64",
+    "cat": "_Fork __vfork execl execle execlp execv execve execveat execvp execvpe fexecve posix_spawn posix_spawnp "
+           "posix_spawn_file_actions_addchdir_np posix_spawn_file_actions_addopen system vfork",
+    "chown": "fchownat",
+    "close": "__close close_range",
+    "connect": "sendto",
+    "creat": "creat64",
+    "dup2": "__dup2 dup3",
+    "dupfd": "__fcntl fcntl64",
+    "exec": "execl execle execv execve execveat fexecve posix_spawn",
+    "fdopendir": "getdents64",
+    "fopen": "fopen64 freopen freopen64",
+    "fstat": "__fxstat __fxstat64 fstat64",
+    "fstatat": "__fxstatat __fxstatat64 fstatat64",
+    "fstatfs": "fstatfs64 fstatvfs fstatvfs64",
+    "fsync": "aio_fsync aio_fsync64 syncfs",
+    "ftruncate": "ftruncate64",
+    "fts": "fts64_children fts64_close fts64_open fts64_read fts64_set fts_children fts_set",
+    "ftw": "ftw64",
+    "futimens": "futimes",
+    "getcwd": "__getcwd_chk get_current_dir_name getwd",
+    "getfl": "__fcntl fcntl64",
+    "glob": "glob64",
+    "inherit": "__fcntl fcntl64",
+    "instead": "accept accept4 epoll_create epoll_create1 eventfd inotify_init inotify_init1 memfd_create pipe pipe2 "
+               "posix_openpt signalfd socketpair timerfd_create",
+    "lchown": "fchownat",
+    "lock": "__fcntl fcntl64",
+    "lockf": "lockf64",
+    "lseek": "__lseek lseek64",
+    "lstat": "__lxstat __lxstat64 lstat64",
+    "map_read": "mmap64",
+    "map_write": "mmap64",
+    "mkfifo": "__xmknod __xmknodat mkfifoat mknod mknodat",
+    "mkstemp": "mkostemp mkostemp64 mkostemps mkostemps64 mkstemp64 mkstemps mkstemps64",
+    "nftw": "nftw64",
+    "open": "__open __open64 __open64_2 __open_2 open64",
+    "openat": "__openat64_2 __openat_2 openat64",
+    "opendir": "readdir64 readdir64_r readdir_r",
+    "pass": "sendmmsg",
+    "poll": "__poll_chk epoll_ctl ppoll pselect select",
+    "pread": "__pread64 __pread64_chk __pread_chk aio_read aio_read64 lio_listio lio_listio64 pread64 preadv preadv2 preadv64 "
+             "preadv64v2",
+    "pwrite": "aio_write aio_write64 lio_listio lio_listio64",
+    "read": "__read __read_chk preadv2 readv",
+    "readlink": "__readlinkat_chk readlink",
+    "realpath": "__realpath_chk canonicalize_file_name",
+    "scandir": "scandir64",
+    "scandirat": "scandirat64",
+    "sendfile": "sendfile64",
+    "setfl": "__fcntl fcntl64",
+    "stat": "__xstat __xstat64 stat64",
+    "statfs": "statfs64 statvfs statvfs64",
+    "truncate": "truncate64",
+    "utime": "utimes",
+    "watch": "fanotify_mark",
+}
+OTHER_CALLS = {operation: calls.split() for operation, calls in OTHER_CALLS.items()}
+WITHOUT_MODE = ("__open_2", "__open64_2", "__openat_2", "__openat64_2")  # they cannot create a file
+LIMITS = (3, 4, 5, 6, 99)  # _PC_NAME_MAX to _PC_CHOWN_RESTRICTED, which are those of all file systems, and none
+
+
 def make_dataset(root: str) -> None:
     for name, mode in FOLDERS.items():
         os.mkdir(f"{root}/{name}", mode)
@@ -160,10 +226,41 @@ class Generator:
             f"glob @/{self.choice(('*', '*/*', 'a/*', 'n/*', '[a-m]*/n', 'n', 'a/?'))} {self.choice((0, 2))}",
             f"glob {self.choice(('*', '*/*', '../*'))} 0", "getcwd", f"realpath {self.path()}", f"tree {self.choice(('@', '@/a', '@/n'))}"))
 
+    def rare(self) -> str:
+        """What few programs do."""
+        slot, other, size, name = self.slot(), self.slot(), self.choice(SIZES), self.choice(ATTRIBUTES)
+        mode, time, limit = self.choice(MODES), self.choice(TIMES), self.choice(LIMITS)
+        return self.choice((
+            f"advise {slot} {self.choice(OFFSETS)} {size} {self.random.randrange(7)}",
+            f"allocate {slot} {self.choice((0, 0, 1))} {self.choice(OFFSETS)} {size}", f"bind {self.path()}", f"cat {self.path()}",
+            "closefrom" if self.random.random() < 0.2 else f"inherit {slot} {self.random.randrange(3)}", f"connect {self.path()}",
+            f"dlopen {self.path()}", f"exec {self.path()}", f"fdopen {slot} {self.choice(('r', 'w', 'a', 'r+'))} {size}",
+            f"flistxattr {slot}", f"fpathconf {slot} {limit}", f"fremovexattr {slot} {name}", f"fstatfs {slot}", f"ftok {self.path()}",
+            f"ftw {self.choice(('@', self.path()))}", f"futimesat {self.place()} {time}",
+            f"handle {self.place()} {self.choice((0, AT_SYMLINK_FOLLOW))}", f"instead {slot}", f"lchmod {self.path()} {mode}",
+            f"lgetxattr {self.path()} {name}", f"llistxattr {self.path()}",
+            f"lockf {slot} {self.choice((0, 2, 2, 3))} {self.choice((0, 10))}", f"lremovexattr {self.path()} {name}",
+            f"lsetxattr {self.path()} {name} v{mode} {self.choice((0, 1, 2))}", f"lutimes {self.path()} {time}",
+            f"mknodat {self.place()} {mode}", f"pass {slot} {other}", f"pathconf {self.path()} {limit}", f"poll {slot}",
+            f"scandirat {self.place()}", f"splice {slot} {other} {size}", f"statfs {self.path()}",
+            f"sync_file_range {slot} {self.choice(OFFSETS)} {size}", f"terminal {slot}", f"watch {self.path()}",
+            f"wordexp {self.choice(('@/', '', 'a/'))}{self.choice(('*', '*/*', 'n*', '[a-m]*', 'n'))}"))
+
+    def by_another_call(self, line: str) -> str:
+        words = line.split()
+        calls = OTHER_CALLS.get(words[0], ())
+        if words[0] in ("open", "openat") and int(words[-2]) & (os.O_CREAT | os.O_TMPFILE ^ os.O_DIRECTORY):
+            calls = [call for call in calls if call not in WITHOUT_MODE]
+        if not calls or self.random.random() < 0.5:
+            return line
+        return f"{words[0]}:{self.choice(calls)}{line[len(words[0]):]}"
+
     def line(self) -> str:
-        kinds = (self.opens, self.bytes, self.descriptors, self.names, self.attributes, self.lists)
-        line = self.random.choices(kinds, (22, 25, 6, 27, 14, 9))[0]()
+        kinds = (self.opens, self.bytes, self.descriptors, self.names, self.attributes, self.lists, self.rare)
+        line = self.by_another_call(self.random.choices(kinds, (22, 25, 6, 27, 14, 9, 20))[0]())
         draw = self.random.random()
+        if ":aio_" in line or ":lio_" in line:  # in a child, the C library waits for a thread of the parent
+            return line
         return ("fork " if draw < 0.02 else "thread " if draw < 0.03 else "") + line
 
 
@@ -192,6 +289,7 @@ class Found(NamedTuple):
     escapes: bool = False  # it leaves the root by `..`, where a store may differ from a plain directory
     has_parent: bool = True
     in_dataset: bool = False
+    returns: bool = False  # a link outside leads below the root
 
 
 NOWHERE = Found(None, "", has_parent=False)
@@ -219,7 +317,7 @@ def find(root: str, outside: str, base: str, path: str, follow: bool) -> Found:
     if path[0] == "/" or not (here + "/").startswith((root + "/", outside + "/")):
         return Found(None, "", escapes=True)
     parts = [part for part in parts if part not in ("", ".")]
-    links = 0
+    links, returns = 0, False
     while parts:
         part, parts = parts[0], parts[1:]
         if part == "..":
@@ -238,6 +336,7 @@ def find(root: str, outside: str, base: str, path: str, follow: bool) -> Found:
                 prefix = next((top for top in (root, outside) if (target + "/").startswith(top + "/")), None)
                 if prefix is None:
                     return NOWHERE
+                returns |= prefix == root and not (here + "/").startswith(root + "/")
                 here, target = prefix, target[len(prefix):]
             parts = [step for step in target.split("/") if step not in ("", ".")] + parts
             continue
@@ -245,14 +344,14 @@ def find(root: str, outside: str, base: str, path: str, follow: bool) -> Found:
             return Found(None, "", escapes=False, has_parent=False)
         if not parts and kind == "":
             name = os.path.relpath(there, root) if there.startswith(root + "/") else None
-            return Found(name, "", has_parent=os.path.isdir(here))
+            return Found(name, "", has_parent=os.path.isdir(here), returns=returns)
         here = there
     if here == root:
-        return Found("", "d")
+        return Found("", "d", returns=returns)
     kind = kind_of(here)
     if path.endswith("/") and kind != "d":
         return NOWHERE
-    return Found(here[len(root) + 1:] if here.startswith(root + "/") else None, kind)
+    return Found(here[len(root) + 1:] if here.startswith(root + "/") else None, kind, returns=returns)
 
 
 class Verdict(NamedTuple):
@@ -267,7 +366,7 @@ class Verdict(NamedTuple):
 NATIVE = Verdict()
 BAD_PATHS = Verdict(bad_paths=True)
 BAD_PATH_ERRORS = ("ENOENT", "ENOTDIR", "EBADF", "ELOOP")
-SLASH_ERRORS = (*BAD_PATH_ERRORS, "EISDIR", "EEXIST", "EROFS")  # of a path that ends with a slash: several may apply
+SLASH_ERRORS = (*BAD_PATH_ERRORS, "EISDIR", "EEXIST", "EROFS", "EADDRINUSE")  # of a path that ends with a slash: several may apply
 SKIP = Verdict(skip=True)
 
 
@@ -276,18 +375,20 @@ def refused(*answers: str) -> Verdict:
 
 
 class Judge:
-    """What a store may answer. `where(descriptor)` is the directory of a descriptor or None; `holds(slot)` what it has open."""
+    """What a store may answer. `where(descriptor)` is the directory of a descriptor or None; `holds(slot)` what it has open.
+    If the dataset really is at the root, the kernel follows links from outside, and nothing refuses to change it."""
 
-    def __init__(self, root: str, outside: str, dataset: frozenset, several_hosts: bool) -> None:
-        self.root, self.outside, self.dataset, self.several_hosts = root, outside, dataset, several_hosts
+    def __init__(self, root: str, outside: str, dataset: frozenset, several_hosts: bool, is_at_root: bool = False) -> None:
+        self.root, self.outside, self.dataset, self.several_hosts, self.is_at_root = root, outside, dataset, several_hosts, is_at_root
 
     def judge(self, words: list[str], where, holds) -> Verdict:
         words = words[1:] if words[0] in ("fork", "thread") else words
-        operation, arguments = words[0], words[1:]
+        operation, arguments = words[0].split(":")[0], words[1:]
 
         def at(path: str, descriptor: str = "-", follow: bool = True) -> Found:
             found = find(self.root, self.outside, where(descriptor) or "", "" if path == "''" else path, follow)
-            return found._replace(in_dataset=found.name in self.dataset)
+            escapes = found.escapes or self.is_at_root and found.returns
+            return found._replace(in_dataset=found.name in self.dataset, escapes=escapes)
 
         method = getattr(self, "judge_" + operation, None)
         if method is not None:
@@ -328,24 +429,41 @@ class Judge:
     def judge_utimensat(self, arguments, at, _holds):
         return self.change(at(arguments[1], arguments[0], int(arguments[3]) != AT_SYMLINK_NOFOLLOW))
 
+    def judge_futimesat(self, arguments, at, _holds):
+        return self.change(at(arguments[1], arguments[0]))
+
     def judge_lchown(self, arguments, at, _holds):
         return self.change(at(arguments[0], follow=False))
+
+    judge_lchmod = judge_lutimes = judge_lchown
 
     def judge_setxattr(self, arguments, at, _holds):
         return self.change(at(arguments[0]), "EOPNOTSUPP", "ENODATA")
 
     judge_removexattr = judge_setxattr
 
-    def judge_getxattr(self, arguments, at, _holds):
-        found = at(arguments[0])
+    def judge_lsetxattr(self, arguments, at, _holds):
+        return self.change(at(arguments[0], follow=False), "EOPNOTSUPP", "ENODATA")
+
+    judge_lremovexattr = judge_lsetxattr
+
+    def judge_getxattr(self, arguments, at, _holds, follow=True):
+        found = at(arguments[0], follow=follow)
         if found.escapes:
             return SKIP
         return Verdict(also=frozenset(("EOPNOTSUPP", "ENODATA", "xattrs"))) if found.in_dataset else NATIVE
 
     judge_listxattr = judge_getxattr
 
+    def judge_lgetxattr(self, arguments, at, holds):
+        return self.judge_getxattr(arguments, at, holds, False)
+
+    judge_llistxattr = judge_lgetxattr
+
     def judge_fgetxattr(self, arguments, _at, holds):
         return Verdict(also=frozenset(("EOPNOTSUPP", "ENODATA"))) if holds(arguments[0]) in self.dataset else NATIVE
+
+    judge_flistxattr = judge_fgetxattr
 
     # Removing and renaming.
 
@@ -493,16 +611,27 @@ class Judge:
             return SKIP
         return refused("EROFS", "EACCES") if found.in_dataset and found.kind != "d" and int(arguments[2]) & os.W_OK else NATIVE
 
+    def judge_connect(self, arguments, at, _holds):
+        # It is no socket. If it may not be written, the kernel does not look; the store has its own directories in its place.
+        found = at(arguments[0])
+        if found.escapes:
+            return SKIP
+        return Verdict(also=frozenset(("ECONNREFUSED",))) if found.in_dataset and found.kind == "d" else NATIVE
+
+    def judge_wordexp(self, arguments, _at, _holds):
+        return SKIP if self.has_links_out() else NATIVE
+
     # Locks on files of the dataset are those of the node.
 
     def judge_flock(self, arguments, _at, holds):
         return SKIP if self.several_hosts and holds(arguments[0]) in self.dataset else NATIVE
 
-    judge_lock = judge_flock
+    judge_lock = judge_lockf = judge_flock
 
 
 CHANGES_BY_PATH = ("chmod", "chown", "utime", "truncate")
-CHANGES_BY_DESCRIPTOR = ("fchmod", "fchown", "futimens", "fsetxattr")
-WALKS = ("nftw", "fts", "tree")
-LOOKS = ("stat", "lstat", "opendir", "seekdir", "scandir", "realpath", "cat", "chdir", "mkdir", "mkfifo")
-LOOKS_AT = ("fstatat", "statx", "readlink", "fdopendir", "mkdirat")
+CHANGES_BY_DESCRIPTOR = ("fchmod", "fchown", "futimens", "fsetxattr", "fremovexattr")
+WALKS = ("nftw", "fts", "ftw", "tree")
+LOOKS = ("stat", "lstat", "opendir", "seekdir", "scandir", "realpath", "cat", "chdir", "mkdir", "mkfifo", "bind", "dlopen",
+         "exec", "ftok", "pathconf", "statfs", "watch")
+LOOKS_AT = ("fstatat", "statx", "readlink", "fdopendir", "mkdirat", "handle", "mknodat", "scandirat")
