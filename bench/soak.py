@@ -90,10 +90,10 @@ def whole(path: str, _: random.Random) -> bytes:
 def pieces(path: str, choice: random.Random) -> bytes:
     fd = os.open(path, os.O_RDONLY)
     try:
-        found, step = b"", choice.choice((511, 4096, 100_000, 1 << 20))
+        found, step = bytearray(), choice.choice((511, 4096, 100_000, 1 << 20))  # bytes would be copied for each piece
         while more := os.pread(fd, step, len(found)):
             found += more
-        return found
+        return bytes(found)
     finally:
         os.close(fd)
 
@@ -186,6 +186,10 @@ def latest_of(folder: str) -> Optional[int]:
             text = path.read_text()
     except FileNotFoundError:
         return None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no name: mode {os.lstat(path).st_mode:o}, {path.read_bytes()[:60]!r}") from error
+    if not text.removeprefix("step-").isdecimal():
+        raise ValueError(f"{path} is no name: mode {os.lstat(path).st_mode:o}, {text[:60]!r}")
     return int(text.removeprefix("step-"))
 
 
@@ -256,7 +260,12 @@ def watch_saved(report: Report, job: argparse.Namespace, is_over: Callable, _: r
     looks = 0
     while not is_over():
         for folder in glob.glob(f"{job.save}/ckpt/*"):
-            host, number = os.path.basename(folder), latest_of(folder)
+            host = os.path.basename(folder)
+            try:
+                number = latest_of(folder)
+            except ValueError as error:
+                report.say(wrong=str(error))
+                continue
             if number is None:
                 continue
             looks += 1
@@ -451,6 +460,10 @@ class Program:
 
     def check_end(self) -> None:
         if self.was_killed or self.has_failed or self.process.returncode == 0:
+            return
+        if self.traces and "no space left on device" in self.log() and self.job.ledger.was_full(time.time()):
+            self.job.ledger.counts["allowed: ENOSPC for a tracer that starts"] += 1
+            self.job.hosts.run(self.host, "rm", "-rf", str(self.trace_of(self.reports.pop())))
             return
         self.has_failed = True
         self.job.ledger.add("error", f"{self.kind} of {self.host} ended with {self.process.returncode}: {self.log()}")
