@@ -3,7 +3,8 @@
 
 The layers keep preload libraries free of the C++ runtime, and let a module be read alone. A compiler
 cannot check them, because all headers are below the one include path src/. This reads the actual
-`#include "x/y.h"` lines, and ignores those in comments and strings.
+`#include "x/y.h"` lines, and ignores those in comments and strings. docs/architecture.md must have
+the diagram that --diagram prints.
 """
 
 import re
@@ -15,6 +16,7 @@ from source_tree import (Finding, argument_parser, conclude, line_at, list_files
                          module_folders, read_text, select)
 
 LAYERS_FILE = "tools/layers.txt"
+DIAGRAM_PAGE = "docs/architecture.md"
 TREES = ("bench", "tests")
 SUFFIXES = (".h", ".cc", ".c", ".h.in", ".cc.in", ".c.in")
 # Preload code runs in other people's programs. It must not use anything that needs a C++ runtime,
@@ -35,7 +37,10 @@ class Layers:
 
 
 def main() -> int:
-    root: Path = argument_parser(__doc__).parse_args().root
+    parser = argument_parser(__doc__)
+    parser.add_argument("--diagram", action="store_true", help=f"print the diagram of {DIAGRAM_PAGE}")
+    arguments = parser.parse_args()
+    root: Path = arguments.root
     if not (root / LAYERS_FILE).is_file():
         missing = Finding(LAYERS_FILE, 0, "the file is missing", "Write one line per module of src/")
         return conclude([missing], 0, "")
@@ -43,6 +48,11 @@ def main() -> int:
     names = list_files(root)
     files = select(names, ("src", *TREES), SUFFIXES)
     findings += find_cycles(layers) + compare_folders(layers, names)
+    if not findings:
+        if arguments.diagram:
+            print(diagram(layers), end="")
+            return 0
+        findings += check_diagram(root, layers)
     include_count = 0
     for path in files:
         includes = quoted_includes(read_text(root / path))
@@ -107,6 +117,36 @@ def find_cycles(layers: Layers) -> list[Finding]:
     for name in layers.allowed:
         visit(name, [])
     return findings
+
+
+def diagram(layers: Layers) -> str:
+    """A line per module, above those it may include. Arrows that follow from others are left out."""
+    reach: dict[str, set[str]] = {}
+    height: dict[str, int] = {}
+
+    def visit(name: str) -> None:
+        if name not in reach:
+            for other in layers.allowed[name]:
+                visit(other)
+            reach[name] = layers.allowed[name].union(*(reach[other] for other in layers.allowed[name]))
+            height[name] = 1 + max((height[other] for other in layers.allowed[name]), default=0)
+
+    lines = []
+    for name in layers.modules():
+        visit(name)
+    for name in sorted(layers.modules(), key=lambda module: -height[module]):
+        direct = [other for other in layers.modules() if other in layers.allowed[name]
+                  and not any(other in reach[between] for between in layers.allowed[name])]
+        lines.append(f"    {name:<8} --> {', '.join(direct)}" if direct else f"    {name}")
+    return "\n".join(lines) + "\n"
+
+
+def check_diagram(root: Path, layers: Layers) -> list[Finding]:
+    page = root / DIAGRAM_PAGE
+    if not page.is_file() or f"\n\n{diagram(layers)}\n" in read_text(page):
+        return []
+    return [Finding(DIAGRAM_PAGE, 0, f"its diagram is not that of {LAYERS_FILE}",
+                    "Replace it by what tools/check_layers.py --diagram prints")]
 
 
 def compare_folders(layers: Layers, names: list[str]) -> list[Finding]:

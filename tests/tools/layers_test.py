@@ -151,6 +151,19 @@ class LayersTest(CheckTest):
                           "tools/layers.txt:5: cannot read 'word'. ",
                           "tools/layers.txt:6: cannot read 'two words: wire'. ")
 
+    def test_the_diagram_leaves_out_arrows_that_follow(self) -> None:
+        self.layers("wire:", "hook: wire", "base: wire", "io: base wire")
+        for module in ("hook", "io"):
+            self.write(f"src/{module}/a.h", "")
+        self.assert_passes("    io       --> base\n    hook     --> wire\n    base     --> wire\n    wire",
+                           "--diagram")
+
+    def test_a_page_with_another_diagram(self) -> None:
+        self.write("docs/architecture.md", "# Architecture\n\n    base     --> wire\n    wire\n\nMore.\n")
+        self.assert_passes("layers: 2 modules, 3 files, 2 includes, all as tools/layers.txt allows")
+        self.write("docs/architecture.md", "# Architecture\n\n    wire\n\nMore.\n")
+        self.assert_finds("docs/architecture.md: its diagram is not that of tools/layers.txt. Replace it by ")
+
     def test_a_missing_list(self) -> None:
         (self.root / "tools/layers.txt").unlink()
         self.assert_finds("tools/layers.txt: the file is missing. ")
