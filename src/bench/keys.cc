@@ -15,8 +15,8 @@ constexpr std::string_view kDatatypes = "fp16 bf16 fp32 fp64 int8 uint8 int32";
 
 const Key kKeys[] = {
     {"framework", [](Workload& w) { return &w.framework; },
-     "If the file has this key: whose loader is the default of `reader.data_loader`, and whose "
-     "checkpoints that of `checkpoint.layout`.",
+     "Framework of the job. If given, it sets the defaults of `reader.data_loader` and "
+     "`checkpoint.layout`.",
      kPlain, "pytorch tensorflow"},
 
     {"workflow.generate_data", [](Workload& w) { return &w.workflow.generate_data; },
@@ -142,7 +142,7 @@ const Key kKeys[] = {
      "A list of `{name, dtype, size, read}`: `size` elements of `dtype` in each row."},
 
     {"reader.data_loader", [](Workload& w) { return &w.reader.data_loader; },
-     "Whose access pattern is made: ours, or that of a framework's loader.", kPlain,
+     "Which loader's access pattern to reproduce: ours, or a framework's.", kPlain,
      "native pytorch tensorflow dali"},
     {"reader.batch_size", [](Workload& w) { return &w.reader.batch_size; },
      "Samples that a rank takes in each step."},
