@@ -232,7 +232,7 @@ def check_compression(checks, arguments):
 
 
 def run_ranks(arguments, backend, ranks):
-    """Starts this program as so many ranks. Returns what each has found."""
+    """Starts this program as this many ranks. Returns what each has found."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--device", arguments.device, "--rank-of", str(ranks), "--backend", backend,
                    "--store", os.path.join(folder, "store")]

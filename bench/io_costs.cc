@@ -175,7 +175,7 @@ void read_by_queue(const QueueUse& use, const std::filesystem::path& path, const
 
 Way by_queue(QueueUse use, const std::filesystem::path& path) {
   return {fmt::format("{} queue of {}{}", use.engine_name, use.depth,
-                      use.tells_memory ? ", memory told" : ""),
+                      use.tells_memory ? ", memory known" : ""),
           [use, path](const Work& work) { read_by_queue(use, path, work); }};
 }
 

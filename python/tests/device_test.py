@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Device time: brackets of events become regions on the clock of the host; copies are marked; only the
-steps of a window are recorded. The device is a fake: a stream that takes the time it is told to."""
+steps of a window are recorded. The device is a fake: a stream that takes the time it is given."""
 
 import importlib.util
 import json

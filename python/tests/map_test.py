@@ -28,7 +28,7 @@ COUNT = 22
 
 
 def double(sample):
-    """Of an array and its label."""
+    """Doubles the array of a sample with a label."""
     array, label = sample
     return array * 2, label
 
@@ -489,7 +489,7 @@ class MemoryTest(FolderTest):
                 for batch in loader:
                     del batch
             stats = loader.stats()
-            # Of 440 batches. On a busy machine the loader prefetches more, and so allocates more.
+            # There are 440 batches. On a busy machine the loader prefetches more, and so allocates more.
             self.assertLess(stats["buffers_allocated"], 220)
             if options == {"num_workers": 2}:
                 self.assertLess(len(loader._loader._workers[0]._slots), 40)

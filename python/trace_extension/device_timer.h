@@ -103,12 +103,12 @@ class DeviceTimer {
 
  private:
   static constexpr uint32_t kBrackets = 1 << 12;      // that have not passed, or are not read yet
-  static constexpr uint32_t kWakeAt = kBrackets / 4;  // so many since the reader was woken
+  static constexpr uint32_t kWakeAt = kBrackets / 4;  // brackets since the reader was woken
   static constexpr uint32_t kGroup = 64;  // asked for together, if the program's steps are not seen
   static constexpr uint32_t kLanes = 64;
   static constexpr uint32_t kDevices = 16;
-  // After so many steps in which an end was not needed, because more work followed at once, it is
-  // left out.
+  // After this many steps in which an end was not needed, because more work followed at once, it
+  // is left out.
   static constexpr uint8_t kTrusted = 8;
   static constexpr uint32_t kPositions = 256;  // in a step, for which this is remembered
 
@@ -164,7 +164,7 @@ class DeviceTimer {
   const StreamFunction current_stream_;
   const pthread_t thread_;
 
-  // Of the thread that trains.
+  // The state of the thread that trains.
   bool is_behind_ = false;  // and this was said
   bool is_open_ = false;    // the bracket `open_` may still grow
   bool has_end_ = false;    // its end is in the stream, after all work so far
@@ -189,7 +189,7 @@ class DeviceTimer {
   std::atomic<uint32_t> read_{0};
   std::atomic<bool> has_failed_{false};
 
-  // Of the reading thread.
+  // The state of the reading thread.
   pthread_t reader_{};
   bool has_reader_ = false;
   pthread_mutex_t round_ = PTHREAD_MUTEX_INITIALIZER;  // held in a round, which asks the driver

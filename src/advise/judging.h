@@ -23,15 +23,15 @@ inline constexpr uint64_t kGiB = 1024 * kMiB;
 
 // Fewer calls than this are not a pattern.
 inline constexpr uint64_t kCallsMin = 200;
-// Of training time (Waiting::training_ns). Less waiting is within the variation between runs.
+// A share of training time (Waiting::training_ns). Less waiting varies between runs anyway.
 inline constexpr double kWaitShareMin = 0.05;
-// Of training time: nobody would notice the fix of a smaller problem.
+// A share of training time. Nobody would notice the fix of a smaller problem.
 inline constexpr double kCostShareMin = 0.03;
 
 // A read that takes longer waited for a device or a server: one from the page cache only copies.
 inline constexpr uint64_t kCachedReadNs = 20'000;
-// Of the waiting for code: a change may make it twice as fast, or do it ahead of time. Most cures
-// of the clinic do the latter.
+// The share of the waiting for code that a change saves: it may make the code twice as fast, or run
+// it ahead of time. Most cures of the clinic do the latter.
 inline constexpr double kSavedOfCode = 0.8;
 
 // What one sample costs in Python, even if it only slices an array in memory.
@@ -69,7 +69,7 @@ struct Waiting {
   uint64_t exposed_due_to(uint64_t time_ns) const;
   // The same waiting as a part of the whole job: for time that may also be saved before training.
   Waiting with_startup() const;
-  // Of training_ns.
+  // The share of training_ns.
   double share(uint64_t time_ns) const;
   // "75.0 % of training time"
   std::string part(uint64_t time_ns) const;

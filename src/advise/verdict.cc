@@ -13,7 +13,7 @@ namespace {
 using analyze::Profile;
 using analyze::TimeSplit;
 
-// Of training time. Less waiting is within the variation between runs.
+// A share of training time. Less waiting is within the variation between runs.
 constexpr double kWaitingShare = 0.05;
 // A short job without problems waits up to this for its first batches. More has a cause, even if no
 // rule knows it.
@@ -47,7 +47,7 @@ std::string few_words(const Finding& finding) {
   return finding.title.substr(0, finding.title.find(": "));
 }
 
-// Of the finding and of other ways to save the same seconds.
+// The largest gain of the finding and of other ways to save the same seconds.
 const Gain& largest_gain(const Finding& finding) {
   const bool other =
       !finding.also.empty() && finding.also.front().gain.saved_ns > finding.gain.saved_ns;

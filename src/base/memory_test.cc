@@ -25,7 +25,7 @@ TEST(Memory, APageIsAPowerOfTwoAndAtLeast4KiB) {
   EXPECT_EQ(page_bytes() & (page_bytes() - 1), 0u);
 }
 
-// Of cgroup v1 or v2: what this machine has, and we may create.
+// Tests cgroup v1 or v2: the one that this machine has, if we may create one.
 TEST(Memory, TheLimitOfASubgroupIsSeen) {
   constexpr uint64_t kLimit = uint64_t{512} << 20;
   const auto cgroup = read_file("/proc/self/cgroup", 1 << 20);

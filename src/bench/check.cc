@@ -243,7 +243,7 @@ class Finder {
     }
   }
 
-  // Keys of DLIO that only some loaders, formats or workflows can act upon.
+  // Keys of DLIO that only some loaders, formats or workflows can act on.
   void find_without_effect() {
     const ReaderConfig& reader = workload_.reader;
     const bool streams = reader.data_loader == "tensorflow";

@@ -33,7 +33,7 @@ class CheckpointContent {
   // found.size() if there is none.
   size_t find_difference(uint64_t offset_bytes, ByteView found) const;
 
-  // Of the first `size_bytes`.
+  // The checksum of the first `size_bytes`.
   uint32_t checksum(ChecksumKind kind, uint64_t size_bytes) const;
 
  private:

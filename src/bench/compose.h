@@ -26,7 +26,7 @@ struct Composition {
 Result<Composition> compose(std::string_view workload, std::span<const std::string> overrides,
                             const std::filesystem::path& config_dir);
 
-// Of a file's text. Its defaults lists are refused: there is no folder to look into.
+// Composes a file's text. Its defaults lists are refused: there is no folder to look into.
 Result<Composition> compose_text(std::string_view text, const std::string& file,
                                  std::span<const std::string> overrides);
 

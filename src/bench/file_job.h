@@ -86,7 +86,7 @@ std::string image_identity(const DatasetConfig& dataset, FileId file);
 // REQUIRES: the plan has an outline.
 Status write_hdf5_file(const FileJob& job);
 
-// Of parquet.
+// Writes a file of parquet.
 Status write_parquet_file(const FileJob& job);
 
 Status write_file_by_format(const FileJob& job);

@@ -26,7 +26,7 @@ struct GenerateOptions {
   std::function<void(uint64_t files, uint64_t bytes)> on_progress;
 };
 
-// Of all ranks together.
+// The work of all ranks together.
 struct GenerateReport {
   uint64_t files_written = 0;
   uint64_t files_kept = 0;     // were complete already

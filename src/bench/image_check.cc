@@ -17,7 +17,7 @@ uint32_t number_be(ByteView bytes) {
   return number;
 }
 
-// Of a segment with a length; the others stand alone.
+// Whether it begins a frame. These segments have a length; the others stand alone.
 constexpr bool is_frame(uint32_t marker) {
   return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }

@@ -363,7 +363,7 @@ std::string text_of(const std::vector<ExtraField>& fields) {
 std::span<const Key> keys() { return kKeys; }
 
 std::string value_text(const Key& key, const Workload& workload) {
-  // `at` is also for writing, hence not const.
+  // `at` is also for writing, so not const.
   auto& place = const_cast<Workload&>(workload);
   std::string text = std::visit([&](auto at) { return text_of(*at(place)); }, key.at);
   if (key.notation == kLimit && text == "0") return "-1";

@@ -66,7 +66,7 @@ Result<Layout> Layout::of(const Workload& workload) {
   layout.file_prefix_ = dataset.file_prefix;
   layout.extension_ = extension_of(dataset.format);
   if (is_gzip_text(dataset)) layout.extension_ += ".gz";
-  // One subfolder is none, as in DLIO.
+  // One subfolder counts as no subfolder, as in DLIO.
   const auto folders = [](uint64_t count) { return count > 1 ? count : 0; };
   layout.splits_[0] = {.file_count = dataset.num_files_train,
                        .subfolder_count = folders(dataset.num_subfolders_train)};

@@ -65,7 +65,7 @@ class Layout {
   std::string file_name(FileId file) const;
   std::string path(FileId file) const;
 
-  // Of one sample of the file.
+  // The type and shape of one sample of the file.
   data::ElementType element_type() const { return element_type_; }
   data::Shape record_shape(FileId file) const;
   uint64_t record_bytes(FileId file) const;

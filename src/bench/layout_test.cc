@@ -79,7 +79,7 @@ TEST(Layout, PutsFilesIntoSubfoldersInTurn) {
   workload.dataset.num_subfolders_eval = 1;
   const auto layout = *Layout::of(workload);
   EXPECT_EQ(layout.path(train(23)), "data/train/03/img_0023_of_1000.tfrecord");
-  EXPECT_EQ(layout.path(eval(1)), "data/valid/img_1_of_2.tfrecord");  // one subfolder is none
+  EXPECT_EQ(layout.path(eval(1)), "data/valid/img_1_of_2.tfrecord");  // no subfolder
 }
 
 TEST(Layout, JoinsTheFolderToTheStorageRoot) {

@@ -25,7 +25,7 @@ inline constexpr std::string_view kOwnFilesName = ".millrace-files";
 struct OwnFile {
   std::string name;
 
-  // Of a complete file.
+  // The identity of a complete file.
   struct Identity {
     uint64_t size_bytes = 0;
     uint64_t inode = 0;
@@ -67,7 +67,7 @@ Result<std::vector<std::string>> find_own(const std::filesystem::path& folder);
 Result<std::vector<std::string>> remove_files_if(
     const std::filesystem::path& folder, const std::function<bool(const std::string&)>& is_ours);
 
-// Of a regular file, in nanoseconds since 1970. Nullopt if there is none.
+// The time of a regular file, in nanoseconds since 1970. Nullopt if there is none.
 std::optional<int64_t> modified_ns_of(const std::filesystem::path& path);
 
 // Removes the files that are ours; and if no others are left, the lists and the folder. Returns the

@@ -19,7 +19,7 @@ struct Residence {
   uint64_t pages = 0;
 };
 
-// Of at most this much of a file: mincore() writes a byte per page.
+// Looks at no more of a file than this: mincore() writes a byte per page.
 constexpr uint64_t kLookedAtMaxBytes = uint64_t{1} << 30;
 
 Residence residence_of(const std::string& path) {

@@ -49,7 +49,7 @@ constexpr IgnoredKey kIgnoredKeys[] = {
     {"profiling", "use `millrace trace` for a profile"},
 };
 
-// Keys that DLIO's files have, with a value that nothing here can act upon.
+// Keys that DLIO's files have, with a value that nothing here can act on.
 struct IdleValue {
   std::string_view name;
   std::string_view value;

@@ -76,7 +76,7 @@ struct RunFigures {
   }
 };
 
-// Of one pass on one rank.
+// The figures of one pass on one rank.
 PassFigures figures_of(const Pass& pass, const Workload& workload);
 
 // Collective. The figures of all ranks, on rank 0; empty on the others.

@@ -21,7 +21,7 @@
 
 namespace millrace::bench {
 
-// Of all threads.
+// The cost of the checks of all threads.
 struct CheckCost {
   std::atomic<uint64_t> sample_count = 0;
   std::atomic<uint64_t> nanoseconds = 0;

@@ -89,7 +89,7 @@ Result<FileSamples> index_one(const format::Format& format, io::Engine& engine,
   return samples;
 }
 
-// Of the first file; with on_error=skip, of the first one that is not damaged.
+// Indexes the first file; with on_error=skip, the first one that is not damaged.
 Result<FileSamples> index_first(const Workload& workload, const format::Format& format,
                                 io::Engine& engine, const Layout& layout, Split split) {
   auto first = index_one(format, engine, layout.path({split, 0}), layout);
@@ -152,7 +152,7 @@ Result<Source> open_files(const Workload& workload, const Layout& layout, Split 
                           std::span<const uint64_t> files,
                           const std::shared_ptr<io::Engine>& engine) {
   Source opened;
-  // Of these files only: a format may remember what other files have.
+  // A format of its own for these files: it may remember what other files have.
   ASSIGN_OR_RETURN(opened.format, open_dataset_format(workload.dataset));
   std::vector<std::string> paths;
   for (const uint64_t file : files) paths.push_back(layout.path({split, file}));

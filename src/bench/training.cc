@@ -320,7 +320,7 @@ class Training {
     return {};
   }
 
-  // Of a training: the first ones that it wrote and that `keep` has left.
+  // A training reads back the first ones that it wrote and that `keep` has left.
   std::vector<SavedAt> to_read_back() {
     std::vector<SavedAt> wanted;
     if (!workload_.workflow.train) {

@@ -16,7 +16,7 @@ bool is_launched();
 // The words of our command line, without the program.
 Result<std::vector<std::string>> own_words();
 
-// The command that runs this program with `words` on so many ranks.
+// The command that runs this program with `words` on `rank_count` ranks.
 Result<std::vector<std::string>> with_launcher(const std::vector<std::string>& words,
                                                uint64_t rank_count);
 

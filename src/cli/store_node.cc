@@ -87,7 +87,7 @@ std::vector<std::string> job_environment(const fs::path& node, const fs::path& l
   const std::string variable = fmt::format("{}=", wire::kStoreVariable);
   const auto forwarded =
       forwarded_variables({.node = node.string(), .preload = preload_with(library)});
-  // Where there is no service, such as on a login node, the command is an mpirun, and would warn.
+  // If there is no service, such as on a login node, the command is an mpirun, and would warn.
   // srun has no list of variables, and passes on its own.
   std::error_code error;
   const bool is_here = fs::exists(node, error) || std::getenv("SLURM_JOB_ID") != nullptr;

@@ -200,7 +200,7 @@ Command trace_command() {
           "libmillrace_trace.so, and MILLRACE_TRACE_DIR, for the tasks (srun "
           "--export=ALL,MILLRACE_TRACE_DIR=DIR,LD_PRELOAD=FILE), and run 'millrace pack' "
           "afterwards. If you start the job on each node yourself, for example torchrun over ssh, "
-          "use --append on all of them: a run without mpirun or srun cannot be told from the next "
+          "use --append on all of them: a run without mpirun or srun looks like the next "
           "one.",
       .options =
           {{.name = "output",

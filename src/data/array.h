@@ -76,7 +76,7 @@ struct FieldSpec {
   std::optional<Ragged> ragged = {};  // nullopt: every sample has the same shape
 
   bool is_ragged() const { return ragged.has_value(); }
-  // Of one sample; of a ragged field: of one item.
+  // The size of one sample; of a ragged field, the size of one item.
   uint64_t size_bytes() const { return shape.element_count() * element_bytes(type); }
   bool operator==(const FieldSpec&) const = default;
 };

@@ -20,7 +20,7 @@ struct BatchField {
   // spec.size_bytes(): those of all rows in order, or, if it is padded, row_count rows of
   // padded_length items.
   MutableByteView bytes;
-  // Of a ragged field. Row i has the items [offsets[i], offsets[i + 1]); if it is padded, row i has
+  // Only if ragged. Row i has the items [offsets[i], offsets[i + 1]); if it is padded, row i has
   // lengths[i] items and then padding.
   std::span<const int64_t> offsets = {};
   std::span<const int64_t> lengths = {};

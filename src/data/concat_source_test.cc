@@ -110,7 +110,7 @@ TEST(ConcatSource, NeedsAPart) {
 class Telling final : public Decoder {
  public:
   explicit Telling(uint64_t number, Shape shape = {3}) : number_(number), shape_(shape) {}
-  std::vector<FieldSpec> fields() const override { return {{"told", ElementType::kI64, shape_}}; }
+  std::vector<FieldSpec> fields() const override { return {{"given", ElementType::kI64, shape_}}; }
   Status decode(ByteView, const DecodeContext& context, std::span<const Output> outputs,
                 Scratch*) const override {
     const uint64_t told[] = {number_, index_of(context.sample), context.seed};
@@ -163,7 +163,7 @@ TEST(ConcatDecoder, RefusesDifferentFields) {
       {std::make_shared<Telling>(0), std::make_shared<Telling>(1, Shape{4})}, counts);
   ASSERT_FALSE(made.ok());
   EXPECT_THAT(made.error().message(),
-              HasSubstr("dataset 0 has told int64[3], and dataset 1 has told int64[4]"));
+              HasSubstr("dataset 0 has given int64[3], and dataset 1 has given int64[4]"));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class ZipBuilder {
   // The bytes to write before those of the member, which follow unchanged.
   // REQUIRES: called in the order in which the members are written, from byte 0 on.
   std::string head(std::string_view name, uint64_t size_bytes, uint32_t crc32);
-  // Of a member whose `packed_bytes` in the file are deflated. The head is as long for any of them.
+  // The head of a member whose `packed_bytes` are deflated. It is equally long for all of them.
   std::string deflated_head(std::string_view name, uint64_t size_bytes, uint64_t packed_bytes,
                             uint32_t crc32);
   // The bytes that end the file.

@@ -2,7 +2,7 @@
 //
 // The sink provides the memory, so that a decoder writes each row once, where it is used: directly
 // into the batch if the pixels need no processing. Some decoders can only begin at a multiple of
-// some number of pixels. Their rows begin before the window, and the sink is told by how much.
+// some number of pixels. Their rows begin before the window, and the sink gets the difference.
 #pragma once
 
 #include <cstdint>

@@ -140,7 +140,7 @@ class Engine {
   using ComingFiles = std::function<std::optional<std::string>()>;
   virtual bool wants_order() const { return false; }
   virtual void expect(ComingFiles files) { static_cast<void>(files); }
-  // So many of them have been read.
+  // `count` more of them have been read.
   virtual void finished(uint64_t count) { static_cast<void>(count); }
 
   // How to find the files that open() and read_whole() read.

@@ -224,7 +224,7 @@ TEST_F(LocalLoaders, ResumeAtAnyOtherEpoch) {
       RETURN_IF_ERROR(take_epochs(*loader, begin + 1, begin + 3, out));
       const exchange::HeldStats stats = *loader->stats().shard;
       const bool is_told = !stats.restaged.empty();
-      if (is_told != (begin != 4)) return fail(Errc::kCorrupt, "told: '{}'", stats.restaged);
+      if (is_told != (begin != 4)) return fail(Errc::kCorrupt, "reported: '{}'", stats.restaged);
       return {};
     });
     for (uint32_t rank = 0; rank < 4; ++rank) {
@@ -282,7 +282,7 @@ TEST_F(LocalLoaders, OnlyARankWhoseDiskIsLostReadsItsSamplesAgain) {
       return fail(Errc::kCorrupt, "{} samples were read again", stats.staging.samples);
     }
     if (stats.restaged.find("did not all hold the samples of the same") == std::string::npos) {
-      return fail(Errc::kCorrupt, "told: '{}'", stats.restaged);
+      return fail(Errc::kCorrupt, "reported: '{}'", stats.restaged);
     }
     return {};
   });

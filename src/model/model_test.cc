@@ -35,7 +35,7 @@ struct SmallJob {
   uint64_t size = 4224;
   bool checkpoints = false;      // after each epoch
   int64_t checkpoint_files = 1;  // of each of these
-  int64_t step_checkpoints = 0;  // every so many steps
+  int64_t step_checkpoints = 0;  // steps from one to the next
 };
 
 class ModelTest : public testing::Test {

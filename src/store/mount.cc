@@ -172,7 +172,7 @@ class MountedPack {
  private:
   double timeout() const { return options_.keeps_cache ? kKeptSeconds : kDefaultSeconds; }
 
-  // The kernel asks only for inodes that we have told it.
+  // The kernel asks only for inodes that we have given it.
   static uint32_t index_of(fuse_ino_t inode) { return static_cast<uint32_t>(inode - 1); }
 
   std::optional<uint32_t> child(uint32_t parent, std::string_view name) const {

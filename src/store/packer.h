@@ -33,7 +33,7 @@ struct PackOptions {
   std::function<void(uint64_t bytes)> on_packed;
 };
 
-// Of all ranks together; complete on rank 0.
+// The work of all ranks together; complete on rank 0.
 struct PackReport {
   uint64_t file_count = 0;
   uint64_t content_bytes = 0;

@@ -28,7 +28,7 @@ constexpr uint64_t kUnitBytes = kPackBlockBytes;
 // Longer files are compressed in pieces, as a sample suggests. Shorter ones are compressed as a
 // whole, so that it is known what they gain.
 constexpr uint64_t kLongCompressedBytes = 8 * kPackBlockBytes;
-// Writing to the device begins after so many bytes, so that little is left for the end.
+// Writing to the device begins after this many bytes, so that little is left for the end.
 constexpr uint64_t kWritebackBytes = uint64_t{8} << 20;
 constexpr size_t kUnitFilesMax = 4096;
 constexpr uint64_t kSampleBytes = uint64_t{256} << 10;  // of a long file, to choose its codec

@@ -64,7 +64,7 @@ class PartitionWriter {
   std::condition_variable turn_;
   size_t next_unit_ = 0;          // guarded by mutex_: whose turn it is
   uint64_t end_bytes_ = 0;        // guarded by mutex_: where the next unit goes
-  uint64_t writeback_bytes_ = 0;  // guarded by mutex_: the device has been told of those before
+  uint64_t writeback_bytes_ = 0;  // guarded by mutex_: the bytes before are on their way
   std::optional<Error> failure_;  // guarded by mutex_: the first one
   std::vector<std::unique_ptr<Room>> rooms_;  // guarded by mutex_: not in use
 };

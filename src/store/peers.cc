@@ -345,7 +345,7 @@ std::vector<std::pair<Rank, Error>> Peers::tell_all(PeerKind kind, ByteView ques
 
 // ---- answering ----------------------------------------------------------------------------------
 
-void Peers::serve(PeerKind kind, PeerHandler handler) { handlers_[kind] = std::move(handler); }
+void Peers::serve(PeerKind kind, PeerResponder handler) { handlers_[kind] = std::move(handler); }
 
 Status Peers::start() {
   RETURN_IF_ERROR(sockets_.open(options_.listener.socket.fd()));

@@ -45,7 +45,7 @@ struct PeerAnswer {
                   // `keeps`, or longer than the service
   std::shared_ptr<const void> keeps = nullptr;
 };
-using PeerHandler = std::function<Result<PeerAnswer>(Rank from, ByteView question)>;
+using PeerResponder = std::function<Result<PeerAnswer>(Rank from, ByteView question)>;
 
 // MILLRACE_STORE_PEER_DEADLINE_MS, or 5 s.
 std::chrono::milliseconds peer_deadline();
@@ -78,7 +78,7 @@ class Peers {
   bool has_ended(Rank rank) const;
 
   // Answers questions of this kind; an error becomes the answer. Call it before start().
-  void serve(wire::PeerKind kind, PeerHandler handler);
+  void serve(wire::PeerKind kind, PeerResponder handler);
   Status start();
 
   // Asks one question and waits for the answer. Errors name the peer; those of its handler keep
@@ -120,7 +120,7 @@ class Peers {
   PeersOptions options_;
   const size_t strangers_max_;  // connections that have not proved that they belong to the job
   std::vector<std::unique_ptr<Peer>> peers_;
-  std::map<wire::PeerKind, PeerHandler> handlers_;
+  std::map<wire::PeerKind, PeerResponder> handlers_;
   ReadySockets sockets_;
   std::vector<std::thread> threads_;
 

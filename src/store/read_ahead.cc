@@ -83,7 +83,7 @@ void ReadAhead::run() {
   }
 }
 
-// While the kernel fetches one piece, it is told about the next: many requests are then on their
+// While the kernel fetches one piece, it is asked for the next: many requests are then on their
 // way to the server. A read of the file would only ask for 128 KiB at a time.
 void ReadAhead::read(uint32_t partition) {
   const auto bytes = reader_.partition_bytes(partition);

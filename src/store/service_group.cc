@@ -108,7 +108,7 @@ void end_group(const Launched& launched, const File& launcher, const std::string
   if (!ends_within(launcher, kLauncherPatience)) ::kill(launched.pid, SIGKILL);
 }
 
-// Until the launcher ends, or it shall end.
+// Returns when the launcher ends, or must end.
 void keep_group(const Launched& launched, const File& signals, const File& watched,
                 const std::string& table) {
   const File launcher = watch_process(launched.pid);

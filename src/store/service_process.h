@@ -60,7 +60,7 @@ using ExchangePlaces = std::function<Result<Membership>(const std::string& own_p
 Result<RankService> start_rank_service(ServiceProcessOptions options,
                                        const ExchangePlaces& exchange);
 
-// Passes the lines on to standard error until the service ends. When this process shall end
+// Passes the lines on to standard error until the service ends. When this process must end
 // (SIGTERM, SIGINT, SIGHUP), so does the service, unless programs use it. Returns its wait status,
 // or 0 if it stays.
 int attend_rank_service(const RankService& service);

@@ -69,7 +69,7 @@ TEST_F(StoreServiceProcess, IsSeenAsDeadWhenKilledAndTheNextRemovesItsFolder) {
   ASSERT_TRUE(client.ok());
   kill(killed.pid, SIGKILL);
   end_of(killed.pid);
-  EXPECT_FALSE(client->next(kTestPatience).ok());  // told at once, not after the deadline
+  EXPECT_FALSE(client->next(kTestPatience).ok());  // fails at once, not after the deadline
   EXPECT_FALSE(ServiceClient::connect(killed.node).ok());
   const auto node = read_node(killed.node);
   ASSERT_TRUE(node.ok());

@@ -44,7 +44,7 @@ bool is_readable(int fd, std::chrono::milliseconds patience) {
   return ::poll(&polled, 1, static_cast<int>(patience.count())) > 0;
 }
 
-// The lines of a file or pipe, without waiting longer than it is told to go on.
+// Reads lines from a file or pipe; stops waiting when asked to stop.
 class OrderLines {
  public:
   OrderLines(const File& file, const std::atomic<bool>& is_stopping)

@@ -31,7 +31,7 @@ enum class PeerKind : uint16_t {
   kFlush = 9,       // without content: answered with a ticket; with it: with a FlushProgress
 };
 
-// How a flush of the node's buffer stands. Where there is none, the answer is always kDurable.
+// How a flush of the node's buffer stands. If there is none, the answer is always kDurable.
 enum class FlushProgress : uint8_t { kRunning = 'R', kDurable = 'D', kFailed = 'F' };
 
 struct PeerGreeting {

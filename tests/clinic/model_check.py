@@ -61,7 +61,7 @@ def train(root: Path) -> None:
 
 
 def time_mean(text: str) -> float:
-    """Of a time in YAML: a number, or {type: normal, mean: 1, stdev: 0.1}."""
+    """The mean of a time in YAML: a number, or {type: normal, mean: 1, stdev: 0.1}."""
     if not text.startswith("{"):
         return float(text)
     fields = dict(part.split(": ") for part in text.strip("{}").split(", "))

@@ -229,7 +229,7 @@ class RanksTest(PackTest):
         self.assertEqual(listing(out), listing(self.source))
         done = self.store("extract", packs, "-o", out, code=1, program=(*MPI, "-n", "3"))
         self.assertEqual(done.stderr.count("is not empty"), 1)
-        for path in packs.glob("*.pack"):  # what each rank finds is told once
+        for path in packs.glob("*.pack"):  # what each rank finds is reported once
             content = bytearray(path.read_bytes())
             content[-1] ^= 1
             path.write_bytes(content)

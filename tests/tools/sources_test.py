@@ -78,16 +78,16 @@ class HeadersTest(CheckTest):
         self.write("src/base/a.h", "\n".join(lines) + "\n")
 
     def test_clean_headers_pass(self) -> None:
-        for first in ("// Clock: how time is told.", "// A sentence of five words.",
+        for first in ("// Clock: how time is read.", "// A sentence of five words.",
                       "// Date: how a day is written.", "// Table: aligned columns."):
             with self.subTest(first):
                 self.header(first, "#pragma once")
                 self.assert_passes("headers: 2 headers of 1 modules, each with its opening comment")
 
     def test_a_header_that_does_not_begin_with_a_comment(self) -> None:
-        for first in ("#include <string>", "", "/* Clock: how time is told. */"):
+        for first in ("#include <string>", "", "/* Clock: how time is read. */"):
             with self.subTest(first):
-                self.header(first, "// Clock: how time is told.", "#pragma once")
+                self.header(first, "// Clock: how time is read.", "#pragma once")
                 self.assert_finds("src/base/a.h:1: the header does not begin with a // comment. ")
 
     def test_a_first_line_that_says_nothing(self) -> None:
@@ -98,11 +98,11 @@ class HeadersTest(CheckTest):
                 self.assert_finds(f"src/base/a.h:1: the first line, '{first[3:]}', does not say ")
 
     def test_a_header_without_pragma_once(self) -> None:
-        self.header("// Clock: how time is told.", "// #pragma once")
+        self.header("// Clock: how time is read.", "// #pragma once")
         self.assert_finds("src/base/a.h:1: the header lacks #pragma once. Put it ")
 
     def test_a_source_that_includes_another_header_before_its_own(self) -> None:
-        self.header("// Clock: how time is told.", "#pragma once")
+        self.header("// Clock: how time is read.", "#pragma once")
         for text, line in (('// a\n#include <string>\n#include "base/a.h"\n', 2), ("int a;\n", 1)):
             with self.subTest(text):
                 self.write("src/base/a.cc", text)
@@ -119,7 +119,7 @@ class HeadersTest(CheckTest):
                            ("// Created by: Ann", "// Created by:")):
             for path in ("src/base/a.cc", "src/base/a.h"):
                 with self.subTest(tag=tag, path=path):
-                    self.header("// Clock: how time is told.", "#pragma once")
+                    self.header("// Clock: how time is read.", "#pragma once")
                     before = self.read(path)
                     self.write(path, f"{before}{tag}\n")
                     line = before.count("\n") + 1 + tag.count("\n")

@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     what.add_argument("--model", default="mlp", metavar="NAME",
                       help="mlp, mlp-layer-norm, convnet, resnet9, or MODULE:FUNCTION, which returns a torch.nn.Module "
                            "(default mlp)")
-    what.add_argument("--samples", type=int, metavar="N", help="use only so many training samples")
+    what.add_argument("--samples", type=int, metavar="N", help="use only N training samples")
     shuffling = parser.add_argument_group("workers and shuffling")
     shuffling.add_argument("--workers", default="16,64", metavar="M,...", help="numbers of workers (default 16,64)")
     shuffling.add_argument("--fractions", default="0,0.1,0.3,1", metavar="Q,...",

@@ -15,7 +15,7 @@ from millrace.lab.datasets import LabError
 
 
 def start(arguments: list, count: int) -> int:
-    """Runs this command as so many ranks. If one fails, the others are stopped."""
+    """Runs this command as several ranks. If one fails, the others are stopped."""
     with tempfile.TemporaryDirectory(prefix="millrace-lab-") as folder:
         processes: list = []
         # By default it would end this process alone, and leave the ranks behind.

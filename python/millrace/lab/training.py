@@ -267,5 +267,5 @@ class Trainer:
 
 
 def compute_dtype(precision: str) -> torch.dtype:
-    """Of the weights and the inputs. Autocast keeps both in float32."""
+    """The type of the weights and the inputs. Autocast keeps both in float32."""
     return torch.float64 if precision == "float64" else torch.float32

@@ -95,7 +95,7 @@ class AdaptiveBatch:
 
     @property
     def batch_size(self) -> int:
-        """Of a rank, in the next step."""
+        """The batch size of a rank in the next step."""
         return self._loader.batch_size
 
     @property

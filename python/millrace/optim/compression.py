@@ -137,7 +137,7 @@ class GradientCompression:
         return future
 
     def state_dict(self) -> dict:
-        """Of this rank: the other ranks have others."""
+        """The state of this rank; each rank has its own."""
         return {"steps": self.steps, "bytes_sent": self.bytes_sent, "dense_bytes": self.dense_bytes,
                 "kept": {name: {"velocity": kept.velocity, "residual": kept.residual}
                          for name, kept in self._kept.items()}}

@@ -266,7 +266,7 @@ void FileSummary::finish() {
   }
 }
 
-// Of the few extensions that most data has.
+// Examines files of the few extensions that most data has.
 void FileSummary::examine_content() {
   constexpr size_t kExaminedMax = 16;
   std::vector<GroupStats>& groups = profile_.extensions;

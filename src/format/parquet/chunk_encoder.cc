@@ -322,8 +322,8 @@ class ChunkEncoder {
     encoder.finish();
   }
 
-  // Of lists: an item begins a row or continues one; an empty list has no item. Returns the number
-  // of levels.
+  // The levels of lists: an item begins a row or continues one; an empty list has no item. Returns
+  // the number of levels.
   uint64_t put_levels(uint64_t begin, uint64_t end) {
     std::string repetition;
     std::string definition;

@@ -25,7 +25,7 @@ struct ColumnRows {
     return column->kind == ParquetColumn::Kind::kBytes ||
            column->kind == ParquetColumn::Kind::kText;
   }
-  // Of an item of the column, in `values`.
+  // The size of an item of the column, in `values`.
   size_t item_bytes() const { return is_bytes() ? 1 : data::element_bytes(column->type); }
   // Items before a row.
   uint64_t offset(uint64_t row) const {

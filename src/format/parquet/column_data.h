@@ -39,7 +39,7 @@ struct ColumnData {
 };
 
 struct DecodeLimits {
-  // Of a page and of a decoded chunk. A few damaged bytes could otherwise claim any amount.
+  // Limits of a page and of a decoded chunk. A few damaged bytes could otherwise claim any amount.
   uint64_t page_bytes_max = uint64_t{1} << 31;
   uint64_t chunk_bytes_max = uint64_t{16} << 30;
 };

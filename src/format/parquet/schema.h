@@ -21,7 +21,7 @@ struct Column {
   std::string name;  // "age"; within a struct: "person.age"
   size_t leaf = 0;   // which chunk of a row group it is
   PhysicalType physical{};
-  // Of an element in memory. Strings and byte arrays are u8.
+  // The type of an element in memory. Strings and byte arrays are u8.
   data::ElementType type{};
   size_t file_bytes = 0;  // of a value in the file; 0: byte arrays of any length
   size_t item_bytes = 0;  // of a value in memory, likewise

@@ -36,7 +36,7 @@ enum class Shuffle : uint8_t {
   kFile,     // files (groups) are shuffled; samples stay in order within them
   // These are not permutations:
   kWeighted,  // samples are drawn with weights
-  kMixture,   // so many samples of each part of the dataset
+  kMixture,   // a fixed number of samples of each part of the dataset
   kListed,    // the program gives a list for each epoch
 };
 

@@ -4,7 +4,7 @@
 // A pure controller: it measures nothing, has no clock and no thread, and equal measurements give
 // equal settings. It grows quickly, because a waiting consumer wastes an accelerator, and shrinks
 // slowly, because a sleeping thread costs little. It checks the effect of each step: threads that
-// brought no speedup are removed and not tried again for a while.
+// gave no speedup are removed and not tried again for a while.
 #pragma once
 
 #include <chrono>

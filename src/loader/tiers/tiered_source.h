@@ -39,7 +39,7 @@ struct Options {
   std::shared_ptr<const data::SampleSource> source;  // shared with the caller
   std::shared_ptr<const order::Order> order;         // shared with the caller
   order::World world;
-  // Of the loader: they determine what the last step of an epoch reads.
+  // The options of the loader that determine what the last step of an epoch reads.
   uint64_t batch_size = 1;
   order::Tail tail = order::Tail::kUneven;
   // 0: twice the number of ranks, between 8 and 64. A rank reads a sample again within that time.

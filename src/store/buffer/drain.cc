@@ -120,7 +120,7 @@ struct BufferDrain::Impl {
   std::atomic<bool> is_stopping{false};
   std::atomic<bool> is_finishing{false};
 
-  // Of the thread as long as it runs.
+  // Used only by the thread while it runs.
   BufferDirectories directories;
   std::set<std::string> unnoted;  // paths of records, not yet in `directories`
   BufferProgress progress;

@@ -20,7 +20,7 @@ using State = FastFiles::State;
 // With any other flag, such as O_DIRECT, the file is opened natively.
 constexpr int kFastFlags = O_CLOEXEC | O_NOCTTY | O_NOFOLLOW | O_NONBLOCK | O_LARGEFILE;
 
-// Numbers that we keep. A program has so many files open at a time, or closes the others really.
+// Closed descriptors kept for reuse. Beyond this many, close them for real.
 constexpr uint32_t kNumbersMax = 64;
 
 constinit std::atomic<bool> low_closed{false};

@@ -106,9 +106,9 @@ int open_guessed_in_tree(uint32_t guessed, std::string_view below, int flags) {
   return -1;
 }
 
-// Most opens: the plain path of a file that is on this node already. To find a path in a large
-// catalogue is to wait for memory. So there is other work until the entry arrives: the kernel opens
-// the file, and the path is compared afterwards. -1: it is not such a path, or the file is not
+// Most opens: the plain path of a file that is on this node already. A lookup in a
+// large catalogue misses the cache. So the kernel opens the file first, and the path is compared
+// while the entry loads. -1: it is not such a path, or the file is not
 // there yet; errno is not changed.
 int open_guessed(const char* path, int flags) {
   constexpr int kPlainFlags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_LARGEFILE;
@@ -224,7 +224,7 @@ StreamMode mode_of_existing(const char* mode) {
   return made;
 }
 
-// Of a stream; -1 if it has none. Keeps errno.
+// The descriptor of a stream; -1 if it has none. Keeps errno.
 int descriptor_of(FILE* stream) {
   if (!active() || is_bad(stream)) return -1;
   const int saved_errno = errno;
@@ -341,7 +341,7 @@ void inherit_no_more(unsigned first, unsigned last) {
   }
 }
 
-// make(name) replaces the X in a name. Below the root, it gets the real name, which ends alike.
+// make(name) replaces the X in a name. Below the root, it gets the real path, with the same end.
 template <typename Make>
 auto making_temporary(char* name, Make make) {
   using Result = decltype(make(name));

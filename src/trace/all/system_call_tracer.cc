@@ -110,7 +110,7 @@ void SystemCallTracer::on_event(TracedThread& thread, int event, int signal) {
       follower_.ending(thread);
       break;
     case PTRACE_EVENT_STOP:
-      // A stopped job stays stopped, and its shell is told, until somebody continues it.
+      // A stopped job stays stopped, and its shell notified, until somebody continues it.
       if (stops_its_group(signal)) {
         call_ptrace(PTRACE_LISTEN, thread.tid, 0, 0);
         return;

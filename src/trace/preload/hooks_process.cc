@@ -95,7 +95,7 @@ struct VforkStart {
 };
 thread_local constinit VforkStart vfork_start{};
 
-// The store's library comes after ours and does not see a vfork that we make, so it is told.
+// The store's library comes after ours and does not see a vfork that we make, so we call it.
 using StoreFunction = void();
 thread_local constinit StoreFunction* store_after_vfork = nullptr;
 

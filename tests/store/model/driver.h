@@ -50,7 +50,7 @@ struct operation {
 #define OPERATION(name) {#name, do_##name}
 #define VARIANT(name, other) {#name ":" #other, do_##name##_##other}
 
-// Of the functions behind stat in old programs.
+// For the functions behind stat in old programs.
 #if defined(__x86_64__)
 enum { kStatVersion = 1 };
 #else

@@ -6,7 +6,7 @@
     fault_test.py --target client --call fsync --error EIO --at 3
 
 strace lets the n-th call of a kind fail, for n = 1, 2, ... until no call fails any more. A program meanwhile writes
-checkpoints with the usual steps. What it was told is saved has to be there at the end, or it is kept on the node and
+checkpoints with the usual steps. What calls reported as saved has to be there at the end, or it is kept on the node and
 the command that ends the job names it. Nothing is damaged, and nothing hangs.
 """
 
@@ -178,7 +178,7 @@ class Job:
                 right.append(bytes(5000))  # made longer, but not written
             if found in right or good and self.is_kept(name, content):
                 continue
-            wrong.append(f"{name}: the program was told {mine}; saved is {found[:40] if found is not None else None!r}, "
+            wrong.append(f"{name}: the program saved {mine}; saved is {found[:40] if found is not None else None!r}, "
                          f"{len(found or b'')} B")
         if saved.get("kept", [None] * 5)[4] != BEFORE["kept"]:
             wrong.append("the file of an earlier job has changed")

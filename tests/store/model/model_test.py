@@ -325,7 +325,7 @@ def parse(words: Optional[list] = None) -> argparse.Namespace:
     parser.add_argument("--seeds", default="0-99", help="A-B")
     parser.add_argument("--minutes", type=float, default=0, help="go on with new seeds")
     parser.add_argument("--operations", type=int, default=OPERATIONS, help="of a seed")
-    parser.add_argument("--most", type=int, default=1, help="stop after so many seeds that differ")
+    parser.add_argument("--most", type=int, default=1, help="stop after this many seeds that differ")
     parser.add_argument("--folder", default="/dev/shm", help="where the directories are; its file system is tested too")
     parser.add_argument("--mutant", choices=MUTANTS, default="", help="make a plain directory wrong")
     parser.add_argument("--option", action="append", default=[], help="one more word for `store up`: --option=--buffer")

@@ -24,7 +24,7 @@ class DriverError(Exception):
 
 
 class Driver:
-    """A process that does what it is told; see driver.c."""
+    """A process that runs the commands it reads; see driver.c."""
 
     def __init__(self, command: list, environment: dict) -> None:
         self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Power cuts: what programs were told is durable is there after any of them, and nothing else is damaged. Needs root.
+"""Power cuts: what was reported as durable is there after any of them, and nothing else is damaged. Needs root.
 
     power_cut_test.py                       what ./test runs: a few cuts
     power_cut_test.py --cuts 200 --seed 7 [--option=--buffer=ck/*]
