@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from source_tree import (Finding, argument_parser, conclude, line_at, list_files, mask_cpp,
+from source_tree import (Finding, argument_parser, conclude, cycles, line_at, list_files, mask_cpp,
                          module_folders, read_text, select)
 
 LAYERS_FILE = "tools/layers.txt"
@@ -100,23 +100,8 @@ def expand_names(layers: Layers) -> list[Finding]:
 
 
 def find_cycles(layers: Layers) -> list[Finding]:
-    """One finding for each module that closes a cycle, in a walk from the first line down."""
-    findings: list[Finding] = []
-    done: set[str] = set()
-
-    def visit(name: str, trail: list[str]) -> None:
-        if name in trail:
-            cycle = " -> ".join([*trail[trail.index(name):], name])
-            findings.append(Finding(LAYERS_FILE, layers.lines[name], f"the layers have a cycle: "
-                                    f"{cycle}", "Remove one of these modules from the line of another"))
-        elif name not in done:
-            for other in sorted(layers.allowed.get(name, ())):
-                visit(other, [*trail, name])
-            done.add(name)
-
-    for name in layers.allowed:
-        visit(name, [])
-    return findings
+    return [Finding(LAYERS_FILE, layers.lines[cycle[0]], f"the layers have a cycle: {' -> '.join(cycle)}",
+                    "Remove one of these modules from the line of another") for cycle in cycles(layers.allowed)]
 
 
 def diagram(layers: Layers) -> str:

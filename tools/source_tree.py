@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +113,24 @@ def select(names: Iterable[str], trees: Sequence[str], suffixes: tuple[str, ...]
     """The files below one of the trees whose name ends in one of the suffixes."""
     starts = tuple(tree + "/" for tree in trees)
     return [name for name in names if name.startswith(starts) and name.endswith(suffixes)]
+
+
+def cycles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """A cycle for each name that closes one, in a walk from the first name down. It ends with the name it begins with."""
+    found: list[list[str]] = []
+    done: set[str] = set()
+
+    def visit(name: str, trail: list[str]) -> None:
+        if name in trail:
+            found.append([*trail[trail.index(name):], name])
+        elif name not in done:
+            for other in sorted(edges.get(name, ())):
+                visit(other, [*trail, name])
+            done.add(name)
+
+    for name in edges:
+        visit(name, [])
+    return found
 
 
 def module_folders(names: Iterable[str]) -> list[str]:

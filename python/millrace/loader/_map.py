@@ -145,7 +145,7 @@ def open_mapped(data: Any, job: Job, workers: WorkerOptions, gpu: Optional[int],
     source = native.Loader(data._source, data._decoder, **options)
     file = None
     if memory is not None:
-        from millrace.loader._processes import SharedFile
+        from millrace.loader._worker import SharedFile
         file = SharedFile(memory.file)
     job = replace(job, dataset=Mapped(data._map, len(data), job.kind, file), noun="the function of map=")
     return MapLoader(MapOptions(source, data, memory, seed, job, options["timeout_seconds"],

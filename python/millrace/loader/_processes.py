@@ -16,41 +16,20 @@ import os
 import pickle
 import select
 import signal
-import struct
 import time
 import weakref
 from array import array
 from dataclasses import dataclass
-from multiprocessing.reduction import DupFd
 from typing import Any, Callable, Optional
 
 from millrace.loader import _slots
 from millrace.loader._errors import SampleError
 from millrace.loader._job import Content, Job
+from millrace.loader._worker import DONE, TASK, Setup, SharedFile, work
 
-# Records. Every task has another ticket, also one that is given a second time.
-# Ticket, batch, epoch, slot; number of samples, bytes of their seeds, bytes of the input: all in the slot.
-TASK = struct.Struct("<QQQQIII20x")
-DONE = struct.Struct("<QIIQQQ24x")  # ticket, worker, is an error, slot, begin and length of the result in it
 _TASKS_MAX = 1000  # as many records fit into a pipe
 _DEATHS_MAX = 10  # without a batch in between
 _WAIT_SHARE_MAX = 0.05  # of the time: if training waits longer, another worker is started
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a worker gets when it starts."""
-
-    job: Job
-    number: int
-    count: int
-    seed: int
-    init: Optional[Callable[[int], Any]]
-    parent: int  # the process whose end ends the worker
-    is_pinned: bool  # the memory of batches
-    file: "SharedFile"  # of the slots
-    tasks: "SharedFile"
-    results: "SharedFile"
 
 
 @dataclass(frozen=True)
@@ -248,7 +227,6 @@ class Processes:
                 given.run.busy[given.batch].at = self._status.sample(worker.number)
 
     def _start_worker(self, number: int) -> "_Worker":
-        from millrace.loader._worker import work
         self._status.begin(number, 0)
         options = self._options
         setup = Setup(self._job, number, options.count or options.count_max, options.seed, options.init,
@@ -410,20 +388,6 @@ class _Wait:
         is_long = self._waited > _WAIT_SHARE_MAX * seconds
         self._begin()
         return is_long
-
-
-class SharedFile:
-    """A file descriptor for a worker: the same after a fork, a duplicate otherwise."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor = descriptor
-
-    def __reduce__(self) -> Any:
-        return _received, (DupFd(self.descriptor),)
-
-
-def _received(duplicate: Any) -> SharedFile:
-    return SharedFile(duplicate.detach())
 
 
 def _read(file: int, size: int) -> bytes:

@@ -6,16 +6,53 @@ import os
 import pickle
 import select
 import signal
+import struct
 import sys
-import time
 import traceback
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.reduction import DupFd
+from typing import Any, Optional
 
 from millrace import trace
 from millrace.loader import _slots
-from millrace.loader._job import make_batch
-from millrace.loader._processes import DONE, TASK, Setup
+from millrace.loader._job import Job, make_batch
 from millrace.loader._seeds import seed_all
+
+# Records. Every task has another ticket, also one that is given a second time.
+# Ticket, batch, epoch, slot; number of samples, bytes of their seeds, bytes of the input: all in the slot.
+TASK = struct.Struct("<QQQQIII20x")
+DONE = struct.Struct("<QIIQQQ24x")  # ticket, worker, is an error, slot, begin and length of the result in it
+
+
+class SharedFile:
+    """A file descriptor for a worker: the same after a fork, a duplicate otherwise."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def __reduce__(self) -> Any:
+        return _received, (DupFd(self.descriptor),)
+
+
+def _received(duplicate: Any) -> SharedFile:
+    return SharedFile(duplicate.detach())
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a worker gets when it starts."""
+
+    job: Job
+    number: int
+    count: int
+    seed: int
+    init: Optional[Callable[[int], Any]]
+    parent: int  # the process whose end ends the worker
+    is_pinned: bool  # the memory of batches
+    file: SharedFile  # of the slots
+    tasks: SharedFile
+    results: SharedFile
 
 
 def work(setup: Setup) -> None:
