@@ -79,8 +79,8 @@ def make_batch(device, number=0, size=32):
             torch.randint(10, (size,), generator=generator).to(device))
 
 
-def make_lars(net, rate=1.0, **options):
-    return optim.LARS(optim.parameter_groups(net), lr=rate, trust_coefficient=0.02, **options)
+def make_lars(net, lr=1.0, **options):
+    return optim.LARS(optim.parameter_groups(net), lr=lr, trust_coefficient=0.02, **options)
 
 
 def weights(net):

@@ -72,15 +72,15 @@ class Job:
     def epochs(self, usual: int) -> int:
         return 1 if self.tiny else self.arguments.epochs or usual
 
-    def first_rate(self, optimizer: str, batch: int) -> float:
+    def first_lr(self, optimizer: str, batch: int) -> float:
         """Where `tune` begins."""
         return RATE * (batch / 256) ** 0.5 * (TRUST / self.arguments.trust if optimizer == "lars" else 1)
 
-    def rate(self, optimizer: str, batch: int) -> float:
+    def lr(self, optimizer: str, batch: int) -> float:
         """As tuned; or the rate of the nearest batch that was, scaled."""
-        tuned = self.results.get("tune", {}).get("rates", {}).get(optimizer, {})
+        tuned = self.results.get("tune", {}).get("lrs", {}).get(optimizer, {})
         if not tuned:
-            return 2 * self.first_rate(optimizer, batch)
+            return 2 * self.first_lr(optimizer, batch)
         nearest = min(tuned, key=lambda each: abs(int(each) - batch))
         return tuned[nearest] * (batch / int(nearest)) ** 0.5
 
@@ -158,11 +158,11 @@ class Network:
         self.module.train()
         return int(right) / len(self.samples.test)
 
-    def optimizer(self, kind: str, rate: float, momentum: float = 0.9) -> Any:
+    def optimizer(self, kind: str, lr: float, momentum: float = 0.9) -> Any:
         if kind == "lars":
-            return optim.LARS(optim.parameter_groups(self.module), lr=rate, momentum=momentum, trust_coefficient=self.trust)
+            return optim.LARS(optim.parameter_groups(self.module), lr=lr, momentum=momentum, trust_coefficient=self.trust)
         recipe = training.Recipe(momentum=momentum)
-        return training.make_optimizer(self.module, recipe, rate)
+        return training.make_optimizer(self.module, recipe, lr)
 
 
 def wait(device: torch.device) -> None:
@@ -170,15 +170,15 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def train(job: Job, kind: str, batch: int, rate: float, epochs: int, seed: int, *, samples: Any = None, precision: str = "",
-          width: int = 0, warm_up: float = 0.2) -> dict:
+def train(job: Job, kind: str, batch: int, lr: float, epochs: int, seed: int, *, samples: Any = None, precision: str = "",
+          width: int = 0, warmup: float = 0.2) -> dict:
     """One run with warm-up and polynomial decay."""
     samples = samples or job.samples
     network = Network(job, samples, seed, precision, width)
-    optimizer = network.optimizer(kind, rate)
+    optimizer = network.optimizer(kind, lr)
     stream = Stream(samples, seed, epochs, batch)
     steps = epochs * stream.count // batch
-    schedule = optim.WarmupPolynomial(optimizer, round(warm_up * steps) if steps > 1 else 0, max(steps, 1))
+    schedule = optim.WarmupPolynomial(optimizer, round(warmup * steps) if steps > 1 else 0, max(steps, 1))
     begin = time.perf_counter()
     while (taken := stream.next()) is not None:
         optimizer.zero_grad(set_to_none=True)
@@ -239,15 +239,15 @@ class Table:
             print("  ".join(cell.rjust(width) for cell, width in zip(line, widths)), flush=True)
 
 
-def best_rate(job: Job, table: Table, kind: str, batch: int) -> float:
+def best_lr(job: Job, table: Table, kind: str, batch: int) -> float:
     """Halves the rate, or doubles it, as long as that helps."""
     found: dict = {}
 
     def accuracy(factor: float) -> float:
         if factor not in found:
-            rate = job.first_rate(kind, batch) * factor
-            run = train(job, kind, batch, rate, job.epochs(6 if batch <= 256 else 12), 100, samples=job.held_out)
-            table.add((kind, batch, rate), run)
+            lr = job.first_lr(kind, batch) * factor
+            run = train(job, kind, batch, lr, job.epochs(6 if batch <= 256 else 12), 100, samples=job.held_out)
+            table.add((kind, batch, lr), run)
             found[factor] = run["accuracy"]
         return found[factor]
 
@@ -255,17 +255,17 @@ def best_rate(job: Job, table: Table, kind: str, batch: int) -> float:
     step = 0.5 if accuracy(0.5) > accuracy(1.0) else 2.0
     while len(found) < TRIES and accuracy(factor * step) > accuracy(factor):
         factor *= step
-    return job.first_rate(kind, batch) * factor
+    return job.first_lr(kind, batch) * factor
 
 
 def tune(job: Job) -> Table:
     """The rate of each optimizer and batch that is best on samples held out of training."""
-    table = Table(job, "tune", ("optimizer", "batch", "rate"))
-    rates: dict = {"sgd": {}, "lars": {}}
-    table.facts["rates"] = rates
+    table = Table(job, "tune", ("optimizer", "batch", "lr"))
+    lrs: dict = {"sgd": {}, "lars": {}}
+    table.facts["lrs"] = lrs
     for batch in reversed(batches_of(job)):  # from the fastest
         for kind in job.arguments.optimizers.split(","):
-            rates[kind][str(batch)] = best_rate(job, table, kind, batch)
+            lrs[kind][str(batch)] = best_lr(job, table, kind, batch)
         job.save()
         if table.is_over():
             break
@@ -284,8 +284,8 @@ def shuffling(job: Job) -> Table:
     on_gpu = job.device.type == "cuda"
     for seed in job.seeds:
         for kind, workers, fraction in conditions:
-            recipe = training.Recipe(epochs=job.epochs(10), batch=total // workers, rate=job.rate("sgd", total),
-                                     scaling="none", warm_up=0.2, precision="bf16" if on_gpu else "float32")
+            recipe = training.Recipe(epochs=job.epochs(10), batch=total // workers, lr=job.lr("sgd", total),
+                                     scaling="none", warmup=0.2, precision="bf16" if on_gpu else "float32")
             held = shards.Shards(shards.arrange(labels, kind, seed), workers, fraction, seed)
             run = training.Trainer(job.samples, lambda data: models.MODELS[job.arguments.model](data, job.width), held, recipe, seed).run()
             table.add((kind, workers, fraction),
@@ -304,12 +304,12 @@ def batches(job: Job) -> Table:
     smallest = batches_of(job)[0]
     for seed in job.seeds:
         for batch in batches_of(job):
-            rates = {kind: job.rate(kind, batch) for kind in job.arguments.optimizers.split(",")}
+            lrs = {kind: job.lr(kind, batch) for kind in job.arguments.optimizers.split(",")}
             if job.arguments.linear and batch != smallest:
-                rates["sgd-linear"] = job.rate("sgd", smallest) * batch / smallest
-            for kind, rate in rates.items():
-                run = train(job, kind.split("-")[0], batch, rate, job.epochs(12), seed)
-                table.add((kind, batch), {**run, "rate": rate})
+                lrs["sgd-linear"] = job.lr("sgd", smallest) * batch / smallest
+            for kind, lr in lrs.items():
+                run = train(job, kind.split("-")[0], batch, lr, job.epochs(12), seed)
+                table.add((kind, batch), {**run, "lr": lr})
         if table.is_over():
             break
     return table
@@ -320,12 +320,12 @@ def adaptive(job: Job) -> Table:
     table = Table(job, "adaptive", ("schedule", "batch_max"))
     batch, largest = (32, 256) if job.tiny else (512, 8192)
     epochs = job.epochs(12)
-    rate = job.arguments.rate or job.rate("sgd", batch)
+    lr = job.arguments.lr or job.lr("sgd", batch)
     part = optim.polynomial(warmup=0.15 * epochs, total=epochs)
     for seed in job.seeds:
         for name, limit in (("decayed", batch), ("adaptive", largest // 4), ("adaptive", largest)):
             network = Network(job, job.samples, seed)
-            optimizer = network.optimizer("sgd", rate)
+            optimizer = network.optimizer("sgd", lr)
             stream = Stream(job.samples, seed, epochs, batch)
             growing = optim.AdaptiveBatch(optimizer, stream, part, max_batch=limit)
             begin, updates = time.perf_counter(), 0
@@ -338,7 +338,7 @@ def adaptive(job: Job) -> Table:
             wait(job.device)
             seconds = time.perf_counter() - begin
             table.add((name, limit), {"accuracy": network.accuracy(), "seed": seed, "seconds": seconds, "updates": updates,
-                                      "last_batch": stream.batch_size, "rate": rate})
+                                      "last_batch": stream.batch_size, "lr": lr})
         if table.is_over():
             break
     return table
@@ -377,14 +377,14 @@ def compression(job: Job) -> Table:
     table = Table(job, "compression", ("sparsity",))
     batch, workers = (64, 2) if job.tiny else (1024, 4)
     epochs = job.epochs(10)
-    rate = job.rate("sgd", batch)
+    lr = job.lr("sgd", batch)
     for seed in job.seeds:
         for sparsity in (0.0, 0.99, 0.999):
             network = Network(job, job.samples, seed)
             steps = epochs * len(job.samples.dataset.train) // batch
             states = [None] * workers if sparsity == 0 else [
                 optim.GradientCompression(sparsity=sparsity, momentum=0.9, warmup_steps=steps // 5) for _ in range(workers)]
-            optimizer = network.optimizer("sgd", rate, momentum=0.9 if sparsity == 0 else 0.0)
+            optimizer = network.optimizer("sgd", lr, momentum=0.9 if sparsity == 0 else 0.0)
             schedule = optim.WarmupPolynomial(optimizer, max(steps // 5, 1), max(steps, 2))
             stream = Stream(job.samples, seed, epochs, batch)
             begin, sent = time.perf_counter(), 0
@@ -410,7 +410,7 @@ def precision(job: Job) -> Table:
         Network(job, job.samples, 0, kind, job.width * 2).backward(*Stream(job.samples, 0, 1, batch).next())
     for seed in job.seeds:
         for kind in kinds:
-            table.add((kind,), train(job, "sgd", batch, job.rate("sgd", batch), job.epochs(6), seed, precision=kind,
+            table.add((kind,), train(job, "sgd", batch, job.lr("sgd", batch), job.epochs(6), seed, precision=kind,
                                      width=job.width * 2))
         if table.is_over():
             break
@@ -431,7 +431,7 @@ def main() -> int:
     parser.add_argument("--optimizers", default="sgd,lars", help="for tune and batches")
     parser.add_argument("--linear", action="store_true", help="in batches, also SGD with the rate of the smallest batch, scaled")
     parser.add_argument("--trust", type=float, default=TRUST, help=f"the trust coefficient of LARS (default {TRUST})")
-    parser.add_argument("--rate", type=float, help="for adaptive, instead of the tuned one")
+    parser.add_argument("--lr", type=float, help="for adaptive, instead of the tuned one")
     parser.add_argument("--epochs", type=int, help="of every run (default: 6 to 12)")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--minutes", type=float, default=14, help="for all experiments; each has a share (default 14)")

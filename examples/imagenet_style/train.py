@@ -53,8 +53,8 @@ class Job:
         self.network = self.model
         if self.world_size > 1:
             self.network = torch.nn.parallel.DistributedDataParallel(self.model)
-        rate = optim.scaled_rate(arguments.rate, batch=arguments.batch)
-        self.optimizer = optim.LARS(optim.parameter_groups(self.model), lr=rate)
+        lr = optim.scaled_lr(arguments.lr, batch=arguments.batch)
+        self.optimizer = optim.LARS(optim.parameter_groups(self.model), lr=lr)
         steps = max(2, arguments.epochs * len(self.loader) if self.loader else arguments.synthetic)
         warmup = min(steps - 1, steps * arguments.warmup // max(1, arguments.epochs))
         self.schedule = optim.WarmupPolynomial(self.optimizer, warmup, steps)
@@ -161,7 +161,7 @@ class Job:
             dist.all_reduce(mean)
         shown = mean.item() / self.world_size  # waits for the GPU
         if self.rank == 0:
-            print(f"epoch {epoch} step {self.step} loss {shown:.17g} rate {self.schedule.get_last_lr()[0]:.4g} "
+            print(f"epoch {epoch} step {self.step} loss {shown:.17g} lr {self.schedule.get_last_lr()[0]:.4g} "
                   f"images/s {speed.rate():.0f}", flush=True)
 
     def finish(self, speed: "Speed", batch: Optional[tuple]) -> None:
@@ -263,7 +263,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=256, help="samples per step, of all ranks together")
     parser.add_argument("--epochs", type=int, default=90)
     parser.add_argument("--warmup", type=int, default=5, help="epochs")
-    parser.add_argument("--rate", type=float, default=0.3, help="learning rate for 256 samples, scaled with --batch")
+    parser.add_argument("--lr", type=float, default=0.3, help="learning rate for 256 samples, scaled with --batch")
     parser.add_argument("--fraction", type=float, default=0.1, help="of a rank's samples that it exchanges per epoch")
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32")
     parser.add_argument("--size", type=int, default=224, help="of an image, in pixels")

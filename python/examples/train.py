@@ -46,7 +46,7 @@ class Network:
         self.first = random.normal(0, inputs**-0.5, (inputs, hidden)).astype(numpy.float32)
         self.second = random.normal(0, hidden**-0.5, (hidden, outputs)).astype(numpy.float32)
 
-    def step(self, inputs: numpy.ndarray, labels: numpy.ndarray, rate: float) -> float:
+    def step(self, inputs: numpy.ndarray, labels: numpy.ndarray, lr: float) -> float:
         hidden = numpy.maximum(inputs @ self.first, 0)
         scores = hidden @ self.second
         scores = numpy.exp(scores - scores.max(axis=1, keepdims=True))
@@ -56,8 +56,8 @@ class Network:
         shares[rows, labels] -= 1
         shares /= len(labels)
         back = (shares @ self.second.T) * (hidden > 0)
-        self.second -= rate * (hidden.T @ shares)
-        self.first -= rate * (inputs.T @ back)
+        self.second -= lr * (hidden.T @ shares)
+        self.first -= lr * (inputs.T @ back)
         return loss
 
 
@@ -100,11 +100,11 @@ class MillraceBatches:
             yield inputs, labels
 
 
-def train_epoch(epoch: int, batches: "UsualBatches | MillraceBatches", network: Network, rate: float) -> float:
+def train_epoch(epoch: int, batches: "UsualBatches | MillraceBatches", network: Network, lr: float) -> float:
     losses = []
     for step, (inputs, labels) in enumerate(batches.epoch(epoch)):
         with region("compute", epoch=epoch, step=step):
-            losses.append(network.step(inputs, labels, rate))
+            losses.append(network.step(inputs, labels, lr))
     return sum(losses) / len(losses)
 
 
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--hidden", type=int, default=64)
-    parser.add_argument("--rate", type=float, default=0.02)
+    parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--checkpoint", type=pathlib.Path, help="file to save the network to after each epoch")
     parser.add_argument("--millrace", action="store_true", help="load the samples with Millrace")
     arguments = parser.parse_args()
@@ -129,7 +129,7 @@ def main() -> None:
     for epoch in range(arguments.epochs):
         begin = time.perf_counter()
         with region("epoch", epoch=epoch):
-            loss = train_epoch(epoch, batches, network, arguments.rate)
+            loss = train_epoch(epoch, batches, network, arguments.lr)
         print(f"epoch {epoch}: loss {loss:.3f}, {time.perf_counter() - begin:.2f} s")
         if arguments.checkpoint:
             with region("checkpoint", epoch=epoch):

@@ -336,11 +336,11 @@ class Command(InFolder):
                                    (("--batch", "1"), "no variance"), (("--global-batch", "16"), "no variance"),
                                    (("--shards", "even"), "'even' is neither sorted nor random"),
                                    (("--epochs", "0"), "--epochs: 0 is not positive"),
-                                   (("--rate", "nan"), "--rate"), (("--model", "vgg"), "is not MODULE:FUNCTION"),
+                                   (("--lr", "nan"), "--lr"), (("--model", "vgg"), "is not MODULE:FUNCTION"),
                                    (("--model", ":net"), "is not MODULE:FUNCTION"),
                                    (("--data", ".near:load"), "is not MODULE:FUNCTION"),
                                    (("--seed", str(1 << 70)), "--seed: 1180591620717411303424 is not between"),
-                                   (("--warm-up", "5"), "more than the whole run"),
+                                   (("--warmup", "5"), "more than the whole run"),
                                    (("--device", "meta"), "'meta' is neither cpu nor cuda"),
                                    (("--device", "cpux"), "'cpux' is neither cpu nor cuda"),
                                    (("--processes", "2"), "--processes is for real ranks"),
@@ -379,7 +379,7 @@ class Command(InFolder):
             code, out, err = self.run_lab("--data", "mine:data", "--model", "mine:net", *usual)
             self.assertEqual((code, err), (0, ""))
             self.assertIn("mine:net on mine:data: 200 samples", out)
-            code, out, _ = self.run_lab("--data", "mine:data", "--model", "mine:net", *usual, "--rate", "1e38")
+            code, out, _ = self.run_lab("--data", "mine:data", "--model", "mine:net", *usual, "--lr", "1e38")
             self.assertEqual(code, 0)
             self.assertIn("the loss became NaN or infinite in 1 of 1 runs", " ".join(out.split()))
             for arguments, message in ((("--data", "mine:pair"), "nor four tensors"),

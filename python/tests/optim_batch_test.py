@@ -163,7 +163,7 @@ class Adaptive(LoaderTest):
     def test_the_batch_grows_where_the_rate_would_decay(self):
         loader, samples = self.make("files", batch_size=5)
         optimizer = self.optimizer()
-        adaptive = optim.AdaptiveBatch(optimizer, loader, optim.milestones(1, 2, 3, factor=0.5), max_batch=20)
+        adaptive = optim.AdaptiveBatch(optimizer, loader, optim.milestones(1, 2, 3, gamma=0.5), max_batch=20)
         steps, seen = self.run_epochs(loader, samples, optimizer, adaptive, 4)
         epochs = [epoch for epoch, _, _ in steps]
         self.assertEqual([epochs.count(each) for each in range(4)], [30, 15, 8, 8])
@@ -229,11 +229,11 @@ class Adaptive(LoaderTest):
     def test_a_rate_in_a_tensor_is_changed_in_place(self):
         loader, samples = self.make("here")
         weight = torch.nn.Parameter(torch.ones(2, 2))
-        rate = torch.tensor(0.8)
-        optimizer = optim.LARS([weight], lr=rate)
-        optim.AdaptiveBatch(optimizer, loader, optim.polynomial(1, 4, start=0.5), max_batch=16)
-        self.assertAlmostEqual(rate.item(), 0.4, places=6)
-        self.assertIs(optimizer.param_groups[0]["lr"], rate)
+        lr = torch.tensor(0.8)
+        optimizer = optim.LARS([weight], lr=lr)
+        optim.AdaptiveBatch(optimizer, loader, optim.polynomial(1, 4, start_factor=0.5), max_batch=16)
+        self.assertAlmostEqual(lr.item(), 0.4, places=6)
+        self.assertIs(optimizer.param_groups[0]["lr"], lr)
 
     def test_wrong_arguments_are_named(self):
         loader, _ = self.make("here")
@@ -254,13 +254,13 @@ class Adaptive(LoaderTest):
         with self.assertRaisesRegex(ValueError, "began with batches of 9"):
             adaptive.load_state_dict({**adaptive.state_dict(), "base_batch": 9})
         for make in (lambda: optim.polynomial(5, 4), lambda: optim.milestones(3, 2),
-                     lambda: optim.milestones(3, factor=2)):
+                     lambda: optim.milestones(3, gamma=2)):
             with self.assertRaises(ValueError):
                 make()
 
     def test_rounding_does_not_delay_a_step_of_the_series(self):
         loader, _ = self.make("here", batch_size=1)
-        adaptive = optim.AdaptiveBatch(self.optimizer(), loader, optim.milestones(1, factor=0.1),
+        adaptive = optim.AdaptiveBatch(self.optimizer(), loader, optim.milestones(1, gamma=0.1),
                                        max_batch=100, growth=10)
         self.assertEqual([adaptive._batch_for(0.1**each) for each in range(4)], [1, 10, 100, 100])
 

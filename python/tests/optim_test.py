@@ -461,12 +461,12 @@ class Schedules(unittest.TestCase):
         return rates
 
     def test_the_rate_scales_with_the_batch(self):
-        self.assertAlmostEqual(optim.scaled_rate(0.1, 8192), 3.2)
-        self.assertAlmostEqual(optim.scaled_rate(0.1, 64, base_batch=128), 0.05)
+        self.assertAlmostEqual(optim.scaled_lr(0.1, 8192), 3.2)
+        self.assertAlmostEqual(optim.scaled_lr(0.1, 64, base_batch=128), 0.05)
         for arguments, message in (((0.1, 0), "batch is 0"), ((-0.1, 256), "base rate is -0.1"),
                                    ((0.1, 256, 0), "base_batch is 0"), ((0.1, 2.5), "batch is 2.5")):
             with self.subTest(message), self.assertRaisesRegex(ValueError, message):
-                optim.scaled_rate(*arguments)
+                optim.scaled_lr(*arguments)
 
     def test_warm_up_then_a_parabola(self):
         rates = self.rates(9, 3, 7)

@@ -103,13 +103,13 @@ def _parser() -> argparse.ArgumentParser:
     recipe.add_argument("--epochs", type=int, default=8)
     recipe.add_argument("--batch", type=int, help="of each worker (default 8)")
     recipe.add_argument("--global-batch", type=int, help="of all workers together, instead of --batch")
-    recipe.add_argument("--rate", type=float, default=0.1, help="learning rate for 256 samples a step (default 0.1)")
+    recipe.add_argument("--lr", type=float, default=0.1, help="learning rate for 256 samples a step (default 0.1)")
     recipe.add_argument("--scaling", choices=("sqrt", "linear", "none"), default="sqrt",
                         help="how the rate grows with the samples of a step (default sqrt)")
     recipe.add_argument("--optimizer", choices=("sgd", "lars"), default="sgd")
     recipe.add_argument("--momentum", type=float, default=0.9)
     recipe.add_argument("--weight-decay", type=float, default=5e-4)
-    recipe.add_argument("--warm-up", type=float, default=0.1, metavar="SHARE", help="of the run (default 0.1)")
+    recipe.add_argument("--warmup", type=float, default=0.1, metavar="SHARE", help="of the run (default 0.1)")
     recipe.add_argument("--precision", choices=("float32", "float64", "bf16", "fp16"), default="float32")
     recipe.add_argument("--statistics", choices=("mean", "first"), default="mean",
                         help="running statistics of batch normalisation for the test: the mean over the workers, or "
@@ -147,12 +147,12 @@ def _check(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise UsageError(f"--{name.replace('_', '-')}: {value} is not positive")
-    for name in ("rate", "momentum", "weight_decay", "warm_up"):
+    for name in ("lr", "momentum", "weight_decay", "warmup"):
         value = getattr(options, name)
         if not math.isfinite(value) or value < 0:
             raise UsageError(f"--{name.replace('_', '-')}: {value:g} is not a number from 0")
-    if options.warm_up > 1:
-        raise UsageError(f"--warm-up: {options.warm_up:g} is more than the whole run: give a share, such as 0.1")
+    if options.warmup > 1:
+        raise UsageError(f"--warmup: {options.warmup:g} is more than the whole run: give a share, such as 0.1")
     if not 0 <= options.seed < SEEDS:
         raise UsageError(f"--seed: {options.seed} is not between 0 and {SEEDS - 1}")
     if options.processes and not options.ranks:

@@ -35,9 +35,9 @@ class Plan:
 
     def recipe(self, workers: int) -> training.Recipe:
         options = self.options
-        return training.Recipe(epochs=options.epochs, batch=self.batch(workers), rate=options.rate,
+        return training.Recipe(epochs=options.epochs, batch=self.batch(workers), lr=options.lr,
                                scaling=options.scaling, momentum=options.momentum, weight_decay=options.weight_decay,
-                               warm_up=options.warm_up, optimizer=options.optimizer, precision=options.precision,
+                               warmup=options.warmup, optimizer=options.optimizer, precision=options.precision,
                                statistics=options.statistics)
 
     def run(self, progress: Any, save: Callable) -> dict:
@@ -73,7 +73,7 @@ class Plan:
                          "seconds": run.seconds, "exchanged_per_epoch": run.exchanged_per_epoch,
                          "stored_max": run.stored_max})
         return results.condition(runs, shards=kind, workers=workers, fraction=fraction, shuffle=held.shuffle,
-                                 batch_per_worker=recipe.batch, global_batch=trainer.global_batch, rate=trainer.rate,
+                                 batch_per_worker=recipe.batch, global_batch=trainer.global_batch, lr=trainer.lr,
                                  updates=run.updates, sample_bytes=self.dataset.sample_bytes)
 
     def _arrangement(self, kind: str, seed: int) -> Any:

@@ -86,7 +86,7 @@ def _bad_runs(each: dict) -> int:
 
 def _diverged(each: dict, shards: str) -> str:
     return (f"{each['workers']} workers, {shards} shards, Q = {each['fraction']:g}: the loss became NaN or infinite in "
-            f"{_bad_runs(each)} of {len(each['runs'])} runs, so its accuracy says nothing: give a smaller --rate.")
+            f"{_bad_runs(each)} of {len(each['runs'])} runs, so its accuracy says nothing: give a smaller --lr.")
 
 
 def percent(each: dict) -> str:

@@ -29,18 +29,18 @@ class Recipe:
 
     epochs: int = 8
     batch: int = 8  # of each worker
-    rate: float = 0.1  # for a batch of 256 in all
+    lr: float = 0.1  # for a batch of 256 in all
     scaling: str = "sqrt"  # of the rate, with the batch
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    warm_up: float = 0.1  # of the run
+    warmup: float = 0.1  # of the run
     optimizer: str = "sgd"
     precision: str = "float32"
     statistics: str = "mean"  # of batch normalisation, for the test
 
-    def scaled_rate(self, batch: int) -> float:
+    def scaled_lr(self, batch: int) -> float:
         power = {"linear": 1.0, "sqrt": 0.5, "none": 0.0}[self.scaling]
-        return self.rate * (batch / 256) ** power
+        return self.lr * (batch / 256) ** power
 
 
 @dataclass
@@ -147,25 +147,25 @@ class Samples:
                           rows[:, None, :, None], columns[:, None, None, :]]
 
 
-def rate_at(step: int, steps: int, warm_up: float) -> float:
+def lr_share(step: int, steps: int, warmup: float) -> float:
     """The share of the full rate: rises linearly, then falls to 0 with the square of what is left."""
-    rising = max(1, round(warm_up * steps))
+    rising = max(1, round(warmup * steps))
     if step < rising:
         return (step + 1) / rising
     return (1 - (step - rising) / max(steps - rising, 1)) ** 2
 
 
-def make_optimizer(model: nn.Module, recipe: Recipe, rate: float) -> Any:
+def make_optimizer(model: nn.Module, recipe: Recipe, lr: float) -> Any:
     if recipe.optimizer == "lars":
         try:
             from millrace import optim
         except ImportError as error:
             raise LabError(f"--optimizer lars needs millrace.optim: {error}") from None
-        return optim.LARS(optim.parameter_groups(model), lr=rate, momentum=recipe.momentum,
+        return optim.LARS(optim.parameter_groups(model), lr=lr, momentum=recipe.momentum,
                           weight_decay=recipe.weight_decay)
     decayed = [each for each in model.parameters() if each.dim() > 1]
     plain = [each for each in model.parameters() if each.dim() <= 1]
-    return torch.optim.SGD([{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain}], lr=rate,
+    return torch.optim.SGD([{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain}], lr=lr,
                            momentum=recipe.momentum, nesterov=recipe.momentum > 0)
 
 
@@ -188,8 +188,8 @@ class Trainer:
         self.norms = worker_norms(self.model)
         self.global_batch = recipe.batch * shards.workers
         self.steps = len(shards.arrangement) // self.global_batch
-        self.rate = recipe.scaled_rate(self.global_batch)
-        self.optimizer = make_optimizer(self.model, recipe, self.rate)
+        self.lr = recipe.scaled_lr(self.global_batch)
+        self.optimizer = make_optimizer(self.model, recipe, self.lr)
         self.scaler = make_scaler(recipe.precision == "fp16")
         self.loss = nn.CrossEntropyLoss()
 
@@ -222,9 +222,9 @@ class Trainer:
         total = torch.zeros((), device=self.samples.device, dtype=torch.float64)
         steps = self.recipe.epochs * self.steps
         for step in range(self.steps):
-            share = rate_at(epoch * self.steps + step, steps, self.recipe.warm_up)
+            share = lr_share(epoch * self.steps + step, steps, self.recipe.warmup)
             for group in self.optimizer.param_groups:
-                group["lr"] = self.rate * share
+                group["lr"] = self.lr * share
             total += self._step(*self.samples.batch(chosen[step]))
         return float(total) / self.steps
 

@@ -21,29 +21,29 @@ from torch.optim import Optimizer
 Schedule = Callable[[float], float]  # of the epochs done: the rate, as a part of the full rate
 
 
-def polynomial(warmup: float, total: float, power: float = 2.0, start: float = 0.1) -> Schedule:
-    """Rises linearly from `start` to 1 in `warmup` epochs, then falls to 0 at `total`."""
-    if not 0 <= warmup < total or not power > 0 or not 0 < start <= 1:
-        raise ValueError(f"warmup is {warmup}, total {total}, power {power}, start {start}: the warm-up must "
-                         "be shorter than the run, the power positive, and start a part of 1")
+def polynomial(warmup: float, total: float, power: float = 2.0, start_factor: float = 0.1) -> Schedule:
+    """Rises linearly from `start_factor` to 1 in `warmup` epochs, then falls to 0 at `total`."""
+    if not 0 <= warmup < total or not power > 0 or not 0 < start_factor <= 1:
+        raise ValueError(f"warmup is {warmup}, total {total}, power {power}, start_factor {start_factor}: the "
+                         "warm-up must be shorter than the run, the power positive, and start_factor a part of 1")
 
     def part(epochs: float) -> float:
         if epochs < warmup:
-            return start + (1 - start) * epochs / warmup
+            return start_factor + (1 - start_factor) * epochs / warmup
         return max(0.0, 1 - (epochs - warmup) / (total - warmup))**power
 
     return part
 
 
-def milestones(*epochs: float, factor: float = 0.1, warmup: float = 0.0, start: float = 0.1) -> Schedule:
-    """Multiplies the rate by `factor` at each of the epochs."""
-    if list(epochs) != sorted(epochs) or not 0 < factor < 1 or not 0 < start <= 1:
-        raise ValueError(f"milestones {epochs} with factor {factor} and start {start}: the epochs must "
+def milestones(*epochs: float, gamma: float = 0.1, warmup: float = 0.0, start_factor: float = 0.1) -> Schedule:
+    """Multiplies the rate by `gamma` at each of the epochs."""
+    if list(epochs) != sorted(epochs) or not 0 < gamma < 1 or not 0 < start_factor <= 1:
+        raise ValueError(f"milestones {epochs} with gamma {gamma} and start_factor {start_factor}: the epochs must "
                          "increase, and the others be between 0 and 1")
 
     def part(done: float) -> float:
-        rising = start + (1 - start) * done / warmup if done < warmup else 1.0
-        return rising * factor**sum(done >= each for each in epochs)
+        rising = start_factor + (1 - start_factor) * done / warmup if done < warmup else 1.0
+        return rising * gamma**sum(done >= each for each in epochs)
 
     return part
 
@@ -85,7 +85,7 @@ class AdaptiveBatch:
             raise ValueError(f"growth is {growth}; it must be larger than 1. 2 is usual")
         self._optimizer, self._loader, self._schedule = optimizer, loader, schedule
         self._base, self._max, self._growth = loader.batch_size, max_batch, float(growth)
-        self._rates = [group["lr"].clone() if isinstance(group["lr"], Tensor) else float(group["lr"])
+        self._base_lrs = [group["lr"].clone() if isinstance(group["lr"], Tensor) else float(group["lr"])
                        for group in optimizer.param_groups]
         self._peak = 0.0  # the largest part of the rate so far
         self._epoch = loader.epoch
@@ -116,19 +116,19 @@ class AdaptiveBatch:
 
     def state_dict(self) -> dict:
         return {"epoch": self._epoch, "taken": self._taken, "steps": self.steps, "peak": self._peak,
-                "rates": list(self._rates), "base_batch": self._base, "batch_size": self.batch_size}
+                "base_lrs": list(self._base_lrs), "base_batch": self._base, "batch_size": self.batch_size}
 
     def load_state_dict(self, state: dict) -> None:
         """Sets the batch size of the loader too: load its own state before or after, as you like."""
-        missing = {"epoch", "taken", "steps", "peak", "rates", "base_batch", "batch_size"} - set(state)
+        missing = {"epoch", "taken", "steps", "peak", "base_lrs", "base_batch", "batch_size"} - set(state)
         if missing:
             raise ValueError(f"the state has no {sorted(missing)[0]!r}: it is not that of an AdaptiveBatch")
-        if state["base_batch"] != self._base or len(state["rates"]) != len(self._rates):
+        if state["base_batch"] != self._base or len(state["base_lrs"]) != len(self._base_lrs):
             raise ValueError(f"the state is of another run: it began with batches of {state['base_batch']} and "
-                             f"{len(state['rates'])} parameter groups, this one with {self._base} and "
-                             f"{len(self._rates)}")
+                             f"{len(state['base_lrs'])} parameter groups, this one with {self._base} and "
+                             f"{len(self._base_lrs)}")
         self._epoch, self._taken, self.steps = state["epoch"], state["taken"], state["steps"]
-        self._peak, self._rates = state["peak"], list(state["rates"])
+        self._peak, self._base_lrs = state["peak"], list(state["base_lrs"])
         self._loader.set_batch_size(state["batch_size"])
         self._apply()
 
@@ -141,7 +141,7 @@ class AdaptiveBatch:
         batch = max(self._batch_for(part / self._peak if self._peak > 0 else 1.0), self._loader.batch_size)
         if batch != self._loader.batch_size:
             self._loader.set_batch_size(batch)
-        for group, rate in zip(self._optimizer.param_groups, self._rates):
+        for group, rate in zip(self._optimizer.param_groups, self._base_lrs):
             wanted = rate * part * batch / self._base
             if isinstance(group["lr"], Tensor):
                 group["lr"].copy_(wanted)

@@ -1,7 +1,7 @@
 """GradientCompression: ranks send only the largest of their gradients, and keep the rest for later.
 
     compression = GradientCompression(momentum=0.9, warmup_steps=5 * len(loader))
-    optimizer = LARS(parameter_groups(model), lr=rate, momentum=0)
+    optimizer = LARS(parameter_groups(model), lr=lr, momentum=0)
     model = DistributedDataParallel(model)
     compression.register(model, optimizer)
     ...

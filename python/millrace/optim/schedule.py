@@ -1,7 +1,7 @@
 """Learning rates of large batches: linear scaling, warm-up, polynomial decay.
 
-    rate = scaled_rate(0.1, batch=8192)                    # 3.2
-    optimizer = LARS(parameter_groups(model), lr=rate)
+    lr = scaled_lr(0.1, batch=8192)                        # 3.2
+    optimizer = LARS(parameter_groups(model), lr=lr)
     schedule = WarmupPolynomial(optimizer, warmup_steps=5 * len(loader), total_steps=90 * len(loader))
     for ...:
         optimizer.step()
@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import _LRScheduler  # LRScheduler since torch 2.0, which keeps this name
 
 
-def scaled_rate(base: float, batch: int, base_batch: int = 256) -> float:
+def scaled_lr(base: float, batch: int, base_batch: int = 256) -> float:
     """Linear scaling: base * batch / base_batch. `batch` counts the samples of all ranks, and of all
     steps that are accumulated."""
     if not base > 0 or base == float("inf"):
