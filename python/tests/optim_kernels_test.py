@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The kernels of LARS, in Triton's interpreter on the CPU: they change parameters as the host's code does."""
+"""The kernels of LARS, in Triton's interpreter on the CPU: they change parameters as the step on tensors does."""
 
 import os
 import sys
@@ -20,9 +20,9 @@ CPU = torch.device("cpu")
 
 
 def step_by_kernels(optimizer: LARS, table: "_kernels.Table") -> None:
-    batches = optimizer._batches()
-    assert table.look(batches)
-    table.step(batches, [], optimizer._skipped_on(CPU))
+    groups = optimizer._groups()
+    assert table.look(groups)
+    table.step(groups, [], optimizer._skipped_on(CPU))
 
 
 class Kernels(unittest.TestCase):
@@ -39,7 +39,7 @@ class Kernels(unittest.TestCase):
         groups = [{"params": own[:3]}, {"params": own[3:], "adapt": False, "weight_decay": 0.0}]
         return own, LARS(groups, lr=0.5, **options)
 
-    def test_steps_are_those_of_the_host(self) -> None:
+    def test_steps_are_those_on_tensors(self) -> None:
         values = [torch.randn(3000), torch.randn(7, 5), torch.zeros(4),
                   torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), torch.randn(())]
         for options in ({}, {"lr_in_momentum": False}, {"clip": True}, {"maximize": True},
@@ -56,7 +56,7 @@ class Kernels(unittest.TestCase):
                         if step == 2 and one.dim() == 2:
                             one.grad[0, 0] = float("nan")  # skipped
                         other.grad = one.grad.clone(memory_format=torch.preserve_format)
-                    lars._step_on_host(on_host, on_host._batches())
+                    lars._step_on_tensors(on_host, on_host._groups())
                     step_by_kernels(on_device, table)
                 for one, other in zip(host, device):
                     torch.testing.assert_close(other, one, rtol=0, atol=1e-6)
@@ -68,7 +68,7 @@ class Kernels(unittest.TestCase):
             parameter = torch.nn.Parameter(value)
             parameter.grad = gradient
             optimizer = LARS([parameter], lr=1.0)
-            self.assertFalse(_kernels.Table(CPU).look(optimizer._batches()))
+            self.assertFalse(_kernels.Table(CPU).look(optimizer._groups()))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,17 @@ from torch import nn
 from millrace import optim
 from millrace.optim import lars
 
-WAYS = [lars._step_on_host, lars._step_on_tensors]
+
+def with_numbers() -> bool:
+    return False
+
+
+def with_tensors() -> bool:
+    """As on a GPU without the kernels, and under torch.compile."""
+    return True
+
+
+WAYS = [with_numbers, with_tensors]  # instead of lars._is_compiling
 
 
 def parameter(values, dtype=torch.float64) -> nn.Parameter:
@@ -58,7 +68,7 @@ def reference(w, gradients, rates, momentum=0.9, decay=5e-4, trust=1e-3, inside=
 class Values(unittest.TestCase):
     def test_two_steps_are_those_computed_by_hand(self):
         for way in WAYS:
-            with self.subTest(way.__name__), mock.patch.object(lars, "_choose", lambda _: way):
+            with self.subTest(way.__name__), mock.patch.object(lars, "_is_compiling", way):
                 w = parameter([3.0, 4.0])
                 optimizer = optim.LARS([w], lr=1.0)
                 w.grad = torch.tensor([0.6, 0.8], dtype=torch.float64)
@@ -90,7 +100,7 @@ class Values(unittest.TestCase):
 
     def test_a_zero_norm_is_not_adapted(self):
         for way in WAYS:
-            with self.subTest(way.__name__), mock.patch.object(lars, "_choose", lambda _: way):
+            with self.subTest(way.__name__), mock.patch.object(lars, "_is_compiling", way):
                 zero, still = parameter([0.0, 0.0]), parameter([3.0, 4.0])
                 optimizer = optim.LARS([zero, still], lr=0.1)
                 zero.grad = torch.tensor([1.0, 2.0]).double()
@@ -111,7 +121,7 @@ class Values(unittest.TestCase):
             for dtype, near in ((torch.float64, 1e-9), (torch.float32, 1e-5)):
                 for form in forms:
                     with self.subTest(way=way.__name__, dtype=dtype, **form), \
-                            mock.patch.object(lars, "_choose", lambda _: way):
+                            mock.patch.object(lars, "_is_compiling", way):
                         w = nn.Parameter(start.to(dtype, copy=True))
                         optimizer = optim.LARS([w], lr=rates[0], lr_in_momentum=form["inside"],
                                                clip=form["clip"], adapt=form["adapt"])
@@ -127,14 +137,13 @@ class Values(unittest.TestCase):
             return [mock.Mock(device=torch.device(name)) for name in devices]
 
         with mock.patch.object(lars, "_kernels", mock.Mock()):
-            self.assertIs(lars._choose(on("cuda:1", "cuda:1")), lars._step_by_kernels)
-            for devices in (("cuda:0", "cuda:1"), ("cuda:0", "cpu"), ("mps",)):
-                self.assertIs(lars._choose(on(*devices)), lars._step_on_tensors)
-            self.assertIs(lars._choose(on("cpu")), lars._step_on_host)
+            self.assertTrue(lars._can_use_kernels(on("cuda:1", "cuda:1")))
+            for devices in (("cuda:0", "cuda:1"), ("cuda:0", "cpu"), ("mps",), ("cpu",)):
+                self.assertFalse(lars._can_use_kernels(on(*devices)))
 
     def test_maximize_ascends(self):
         for way in WAYS:
-            with self.subTest(way.__name__), mock.patch.object(lars, "_choose", lambda _: way):
+            with self.subTest(way.__name__), mock.patch.object(lars, "_is_compiling", way):
                 down, up = parameter([[3.0, 4.0]]), parameter([[3.0, 4.0]])
                 down.grad = torch.tensor([[0.6, -0.8]]).double()
                 up.grad = -down.grad
@@ -156,8 +165,8 @@ class Values(unittest.TestCase):
             torch.testing.assert_close(ours, other)
 
     def test_half_precision_weights_keep_their_dtype_and_norms_do_not_overflow(self):
-        for way in (lars._step_on_host, lars._step_on_tensors):
-            with self.subTest(way.__name__), mock.patch.object(lars, "_choose", lambda _: way):
+        for way in WAYS:
+            with self.subTest(way.__name__), mock.patch.object(lars, "_is_compiling", way):
                 w = nn.Parameter(torch.full((64, 64), 30.0, dtype=torch.bfloat16))
                 w.grad = torch.full_like(w, 3e4)
                 optimizer = optim.LARS([w], lr=10.0)
@@ -172,7 +181,7 @@ class BadGradients(unittest.TestCase):
         for way in WAYS:
             for bad in (math.nan, math.inf, -math.inf):
                 with self.subTest(way=way.__name__, bad=bad), \
-                        mock.patch.object(lars, "_choose", lambda _: way):
+                        mock.patch.object(lars, "_is_compiling", way):
                     w, bias = parameter([[3.0, 4.0]]), parameter([1.0])
                     optimizer = optim.LARS(optim.parameter_groups([w, bias]), lr=1.0)
                     w.grad, bias.grad = torch.ones(1, 2).double(), torch.ones(1).double()
@@ -204,7 +213,7 @@ class BadGradients(unittest.TestCase):
         if not hasattr(torch, "compile"):
             self.skipTest("needs GradScaler's protocol of torch 2")
         for way in WAYS:
-            with self.subTest(way.__name__), mock.patch.object(lars, "_choose", lambda _: way):
+            with self.subTest(way.__name__), mock.patch.object(lars, "_is_compiling", way):
                 scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
                 w = nn.Parameter(torch.tensor([[3.0, 4.0]]))
                 optimizer = optim.LARS([w], lr=1.0)
@@ -299,7 +308,7 @@ class Interface(unittest.TestCase):
 
     def test_mixed_dtypes_and_a_rate_in_a_tensor(self):
         for way in WAYS:
-            with self.subTest(way.__name__), mock.patch.object(lars, "_choose", lambda _: way):
+            with self.subTest(way.__name__), mock.patch.object(lars, "_is_compiling", way):
                 wide, narrow = parameter([[3.0, 4.0]]), parameter([[3.0, 4.0]], torch.float32)
                 optimizer = optim.LARS([wide, narrow], lr=torch.tensor(1.0))
                 wide.grad, narrow.grad = (torch.tensor([[0.6, 0.8]], dtype=each.dtype)
@@ -326,7 +335,7 @@ class Interface(unittest.TestCase):
 
     def test_channels_last_and_empty_parameters_are_updated(self):
         for way in WAYS:
-            with self.subTest(way.__name__), mock.patch.object(lars, "_choose", lambda _: way):
+            with self.subTest(way.__name__), mock.patch.object(lars, "_is_compiling", way):
                 torch.manual_seed(2)
                 start, gradient = torch.randn(4, 3, 5, 5), torch.randn(4, 3, 5, 5)
                 last = nn.Parameter(start.clone().to(memory_format=torch.channels_last))
@@ -342,7 +351,7 @@ class Interface(unittest.TestCase):
 
     def test_a_gradient_that_comes_later_finds_its_place(self):
         for way in WAYS:
-            with self.subTest(way.__name__), mock.patch.object(lars, "_choose", lambda _: way):
+            with self.subTest(way.__name__), mock.patch.object(lars, "_is_compiling", way):
                 first, second = parameter([[3.0, 4.0]]), parameter([[3.0, 4.0]])
                 optimizer = optim.LARS([first, second], lr=1.0)
                 first.grad = torch.tensor([[0.6, 0.8]]).double()

@@ -29,10 +29,10 @@ class Table:
         self._sizes: list[int] = []
         self._is_usable = False
 
-    def step(self, batches: list, found: list[Tensor], skipped: Tensor) -> None:
+    def step(self, groups: list, found: list[Tensor], skipped: Tensor) -> None:
         """Adds 1 to `skipped` instead if a gradient, or one that was `found`, is not finite. REQUIRES:
-        look() has returned True for these batches."""
-        options = self._options(batches)
+        look() has returned True for these groups."""
+        options = self._options(groups)
         norms_kernel[(self._chunks,)](self._pointers, self._tensors, self._owners, self._sums, self._chunks,
                                       CHUNK=CHUNK, BLOCK=BLOCK)
         # Finite if and only if all gradients are, up to an overflow of their squares.
@@ -42,9 +42,9 @@ class Table:
         update_kernel[(self._chunks,)](self._pointers, self._tensors, self._owners, self._sums, self._chunks, total,
                                        options, skipped, CHUNK=CHUNK, BLOCK=BLOCK, PARTS=PARTS)
 
-    def look(self, batches: list) -> bool:
+    def look(self, groups: list) -> bool:
         """Whether the kernels can update these."""
-        triples = [each for batch in batches for each in zip(batch.w, batch.g, batch.v)]
+        triples = [each for group in groups for each in zip(group.w, group.g, group.v)]
         addresses = [each.data_ptr() for triple in triples for each in triple]
         strides = [each.stride() for triple in triples for each in triple]
         if addresses == self._addresses and strides == self._strides:
@@ -55,36 +55,36 @@ class Table:
             return False
         self._pointers = torch.tensor(addresses).to(self._device, non_blocking=True)
         sizes = [w.numel() for w, _, _ in triples]
-        groups = [number for number, batch in enumerate(batches) for _ in batch.w]
-        if sizes + groups != self._sizes:
-            self._divide(sizes, groups)
+        group_numbers = [number for number, group in enumerate(groups) for _ in group.w]
+        if sizes + group_numbers != self._sizes:
+            self._divide(sizes, group_numbers)
         return True
 
-    def _divide(self, sizes: list[int], groups: list[int]) -> None:
-        self._sizes = sizes + groups
+    def _divide(self, sizes: list[int], group_numbers: list[int]) -> None:
+        self._sizes = sizes + group_numbers
         counts = [max(1, -(-size // CHUNK)) for size in sizes]
         firsts = [0, *itertools.accumulate(counts)][:-1]
         self._chunks = sum(counts)
         owners = torch.repeat_interleave(torch.arange(len(sizes), dtype=torch.int32), torch.tensor(counts))
         self._owners = owners.to(self._device, non_blocking=True)
-        self._tensors = torch.tensor([sizes, firsts, counts, groups]).t().contiguous().to(self._device,
-                                                                                          non_blocking=True)
+        tensors = torch.tensor([sizes, firsts, counts, group_numbers]).t().contiguous()
+        self._tensors = tensors.to(self._device, non_blocking=True)
         self._sums = torch.empty(2, self._chunks, device=self._device)  # of the squares of w and g
 
-    def _options(self, batches: list) -> Tensor:
-        """A row for each batch: see update_kernel."""
+    def _options(self, groups: list) -> Tensor:
+        """A row for each group: see update_kernel."""
         rows, tensors = [], []
-        for number, batch in enumerate(batches):
-            group = batch.group
-            if isinstance(group["lr"], Tensor):
-                tensors.append((number, group["lr"]))
-            rows.append([0.0 if isinstance(group["lr"], Tensor) else group["lr"], group["momentum"],
-                         group["weight_decay"], group["trust_coefficient"], group["lr_in_momentum"], group["clip"],
-                         group["adapt"], -1.0 if group["maximize"] else 1.0])
-        options = torch.tensor(rows, dtype=torch.float32).to(self._device, non_blocking=True)
+        for number, group in enumerate(groups):
+            options = group.options
+            if isinstance(options["lr"], Tensor):
+                tensors.append((number, options["lr"]))
+            rows.append([0.0 if isinstance(options["lr"], Tensor) else options["lr"], options["momentum"],
+                         options["weight_decay"], options["trust_coefficient"], options["lr_in_momentum"],
+                         options["clip"], options["adapt"], -1.0 if options["maximize"] else 1.0])
+        table = torch.tensor(rows, dtype=torch.float32).to(self._device, non_blocking=True)
         for number, rate in tensors:
-            options[number, :1].copy_(rate.reshape(1), non_blocking=True)
-        return options
+            table[number, :1].copy_(rate.reshape(1), non_blocking=True)
+        return table
 
 
 def _is_plain(w: Tensor, g: Tensor, v: Tensor) -> bool:
