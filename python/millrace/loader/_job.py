@@ -20,6 +20,22 @@ class Job:
     noun: str = "the dataset"  # what is sent to workers, in messages
 
 
+@dataclass(frozen=True)
+class WorkerOptions:
+    """Of what makes the batches of a Python dataset, or calls the function of map=."""
+
+    kind: str  # "process", "thread", or "none": next() does it
+    count: int  # 0: chosen, and for processes tuned
+    prefetch: int  # batches; 0: chosen
+    memory_bytes: int  # at most for prefetched batches
+    seed: int
+    context: Any  # of multiprocessing, or its name
+    init: Optional[Callable[[int], Any]]
+    restarts: bool  # another process takes the place of one that died
+    is_persistent: bool  # when all batches of an epoch are begun, processes go on with the next epoch
+    gpu: Optional[int]  # to pin batches for
+
+
 @dataclass
 class Content:
     """A batch: what it holds, and of which samples."""

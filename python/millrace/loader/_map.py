@@ -17,9 +17,10 @@ from typing import Any, Optional
 from millrace.loader import _outputs
 from millrace.loader._errors import SampleError
 from millrace.loader._job import Content, Job
+from millrace.loader._loader_options import LoaderOptions
 from millrace.loader._native import native
 from millrace.loader._python_loader import PythonBatch, PythonLoader, Task
-from millrace.loader._python_workers import WorkerOptions, kind_of, starter_of
+from millrace.loader._python_workers import starter_of
 from millrace.loader._shapes import Text
 
 
@@ -128,28 +129,20 @@ class MapOptions:
     start_workers: Optional[Callable[[], Any]]
 
 
-def open_mapped(data: Any, job: Job, workers: WorkerOptions, gpu: Optional[int],
-                **options: Any) -> "MapLoader":
-    """`options`: of native.Loader. Threads and prefetched batches are tuned; WorkerOptions are for the
-    processes or threads that run the function."""
-    seed = options["seed"]
-    is_process = kind_of(workers, job) == "process"
-    if is_process and job.kind == "array":
-        raise ValueError("output='array': worker processes need NumPy or torch; give output='numpy', or "
-                         "worker='thread'")
-    if job.kind == "numpy" and any(dtype == "bfloat16" for _, dtype, _ in data.fields):
-        raise ValueError("numpy has no bfloat16; use output='torch', or another dtype")
-    memory = native.SharedMemory() if is_process else None
-    options.update(thread_count=0, prefetch_batches=0, pins_for_gpu=None, shared_memory=memory,
-                   marks_waits=False)
-    source = native.Loader(data._source, data._decoder, **options)
+def open_mapped(options: LoaderOptions, **of_rank: Any) -> "MapLoader":
+    """`of_rank`: more options of native.Loader. Its threads and prefetched batches are tuned; WorkerOptions are for
+    the processes or threads that run the function."""
+    data, workers = options.data, options.workers
+    memory = native.SharedMemory() if workers.kind == "process" else None
+    source = native.Loader(data._source, data._decoder, **options.native(), **of_rank, thread_count=0,
+                           prefetch_batches=0, pins_for_gpu=None, shared_memory=memory, marks_waits=False)
     file = None
     if memory is not None:
-        from millrace.loader._worker import SharedFile
+        from millrace.loader._worker import SharedFile  # needs numpy
         file = SharedFile(memory.file)
-    job = replace(job, dataset=Mapped(data._map, len(data), job.kind, file), noun="the function of map=")
-    return MapLoader(MapOptions(source, data, memory, seed, job, options["timeout_seconds"],
-                                starter_of(workers, job, seed, gpu)))
+    job = options.job(Mapped(data._map, len(data), options.kind, file), len(data), "the function of map=")
+    return MapLoader(MapOptions(source, data, memory, workers.seed, job, options.timeout_seconds,
+                                starter_of(workers, job)))
 
 
 class MapLoader(PythonLoader):

@@ -24,7 +24,8 @@ from typing import Any, Callable, Optional
 
 from millrace.loader import _slots
 from millrace.loader._errors import SampleError
-from millrace.loader._job import Content, Job
+from millrace.loader._job import Content, Job, WorkerOptions
+from millrace.loader._pinned import Pinning
 from millrace.loader._worker import DONE, TASK, Setup, SharedFile, work
 
 _TASKS_MAX = 1000  # as many records fit into a pipe
@@ -32,33 +33,22 @@ _DEATHS_MAX = 10  # without a batch in between
 _WAIT_SHARE_MAX = 0.05  # of the time: if training waits longer, another worker is started
 
 
-@dataclass(frozen=True)
-class Options:
-    context: Any  # of multiprocessing
-    count: int  # 0: as many as keep the training from waiting, up to count_max
-    count_max: int
-    prefetch: int  # 0: two for each worker, within memory_bytes
-    memory_bytes: int
-    seed: int
-    init: Optional[Callable[[int], Any]]
-    restarts: bool  # another worker takes the place of one that died
-    looks_ahead: bool  # when all batches of an epoch are begun, go on with the next epoch
-    pinning: Any  # a Pinning; None: batches are not pinned
-
-
 class Processes:
     kind = "process"
 
-    def __init__(self, job: Job, options: Options) -> None:
+    def __init__(self, job: Job, options: WorkerOptions, count_max: int, pinning: Optional[Pinning]) -> None:
+        """count_max: of workers, if their number is tuned: until the training does not wait for them."""
         self._job = job
         self._options = options
+        self._count_max = count_max
+        self._pinning = pinning
         self._file = _slots.create_file()
         task_reads, self._task_writes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._done_reads, done_writes = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._shared = tuple(SharedFile(file) for file in (self._file, task_reads, done_writes))
         self._task_reads = task_reads
         self._status = _slots.Status(self._file)
-        self._releases = Releases(self._status.release, options.pinning and options.pinning.new_fence)
+        self._releases = Releases(self._status.release, self._pinning and self._pinning.new_fence)
         self._slots: dict = {}  # by number, those of the workers
         self._task_slots = 0
         self._free: list = []  # slots for tasks
@@ -103,7 +93,7 @@ class Processes:
             self._poll.register(run.input_file, select.POLLIN)
         self._wait = _Wait()
         # Tasks first: the first worker starts to fetch while the others are being started.
-        for number in range(self.count, self._options.count or min(4, self._options.count_max)):
+        for number in range(self.count, self._options.count or min(4, self._count_max)):
             self._submit_all()
             self._workers.append(self._start_worker(number))
         self._submit_all()
@@ -139,7 +129,7 @@ class Processes:
         run = self._run
         run.feed(self.prefetch, waits)
         self._submit_some(run, self.prefetch)
-        if self._options.looks_ahead:
+        if self._options.is_persistent:
             self._next_run = self._next_run or run.following()
             if self._next_run is not None:
                 self._submit_some(self._next_run, self.prefetch - run.in_progress)
@@ -198,7 +188,7 @@ class Processes:
             self._status.release(number)
             return
         if number not in self._slots:
-            self._slots[number] = _slots.Slot(self._file, number, self._options.pinning)
+            self._slots[number] = _slots.Slot(self._file, number, self._pinning)
         # All arrays of the batch are views of this one: once it is gone, the slot can be used again.
         base = self._slots[number].view(begin + length)
         self._releases.watch(base, number)
@@ -212,11 +202,10 @@ class Processes:
         given.run.ready[given.batch] = given.run.finish_batch(given.batch, Content(*value))
 
     def _tune(self, waited_seconds: float) -> None:
-        options = self._options
-        if options.count or self.count >= options.count_max or not self._wait.is_long(
-                waited_seconds, 2 * self.count):
+        if (self._options.count or self.count >= self._count_max
+                or not self._wait.is_long(waited_seconds, 2 * self.count)):
             return
-        for _ in range(min(max(1, self.count // 2), options.count_max - self.count)):
+        for _ in range(min(max(1, self.count // 2), self._count_max - self.count)):
             self._workers.append(self._start_worker(self.count))
 
     def _note_samples(self) -> None:
@@ -229,8 +218,8 @@ class Processes:
     def _start_worker(self, number: int) -> "_Worker":
         self._status.begin(number, 0)
         options = self._options
-        setup = Setup(self._job, number, options.count or options.count_max, options.seed, options.init,
-                      os.getpid(), options.pinning is not None, *self._shared)
+        setup = Setup(self._job, number, options.count or self._count_max, options.seed, options.init,
+                      os.getpid(), self._pinning is not None, *self._shared)
         process = options.context.Process(target=work, args=(setup,), daemon=True,
                                           name=f"millrace-worker-{number}")
         try:

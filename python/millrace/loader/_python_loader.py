@@ -14,7 +14,9 @@ from typing import Any, Optional
 
 from millrace import trace
 from millrace.loader._job import Content, Job, make_batch
+from millrace.loader._loader_options import LoaderOptions
 from millrace.loader._native import native
+from millrace.loader._python_workers import starter_of
 from millrace.loader._seeds import kept_generators, seed_all
 
 
@@ -54,6 +56,30 @@ class PythonOptions:
     # Starts the workers; None: next() makes the batch itself.
     start_workers: Optional[Callable[[], Any]]
     restarts_each_epoch: bool
+
+
+def open_python(options: LoaderOptions, order: dict, **of_rank: Any) -> "PythonLoader":
+    """order: the options of native.Order; of_rank: rank, world_size, batch_size and tail."""
+    job = options.job(options.asked.dataset, len(options.asked.dataset))
+    made, reshard = _order_of(order, job.size, of_rank["world_size"])
+    return PythonLoader(PythonOptions(
+        job=job, order=made, seed=options.workers.seed, reshard=reshard, timeout_seconds=options.timeout_seconds,
+        epoch_count=options.epoch_count, lists=options.lists, start_workers=starter_of(options.workers, job),
+        restarts_each_epoch=not options.workers.is_persistent, **of_rank))
+
+
+def _order_of(options: dict, sample_count: int, world_size: int) -> tuple:
+    """The order, and a function that makes it for another number of shards (None if it is fixed)."""
+    fraction = options["fraction"] if options["shuffle"] == "partial" else 0.0  # states name it
+
+    def of_shards(count: int) -> Any:
+        return native.Order(**{**options, "sample_count": sample_count, "shard_count": count, "fraction": fraction})
+
+    if options["shuffle"] not in ("local", "partial"):
+        return of_shards(1), None
+    if options["shard_count"] != 0:
+        return of_shards(options["shard_count"]), None
+    return of_shards(world_size), of_shards
 
 
 class PythonLoader:

@@ -37,15 +37,14 @@ def _name_of(dataset: Any) -> str:
 
 
 def pace_of(num_workers: Optional[int], batches: Optional[int],
-            prefetch_factor: Optional[int]) -> dict[str, Any]:
+            prefetch_factor: Optional[int]) -> tuple[int, int]:
     """The number of threads and of prefetched batches. 0: the loader chooses."""
     if prefetch_factor is not None and num_workers != 0:
         if batches is not None or num_workers is None:
             raise ValueError(f"prefetch_factor={prefetch_factor} is per worker: give num_workers too, "
                              "or prefetch=millrace.Prefetch(batches=...), for all workers together")
         batches = prefetch_factor * num_workers
-    return {"thread_count": natural("num_workers", num_workers or 0, 4096),
-            "prefetch_batches": natural("prefetch_factor", batches or 0, 2**32 - 1)}
+    return natural("num_workers", num_workers or 0, 4096), natural("prefetch_factor", batches or 0, 2**32 - 1)
 
 
 def is_subset(dataset: Any) -> bool:

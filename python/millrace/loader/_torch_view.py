@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, Optional
 
 from millrace.loader import _accelerate, _rows
+from millrace.loader._loader_options import LoaderOptions
 from millrace.loader._samplers import is_distributed
 from millrace.loader._torch_options import torch_data
 
@@ -26,7 +27,7 @@ class Visits:
 
     def __init__(self, loader: Any) -> None:
         self.loader = weakref.ref(loader)  # dropping the loader ends its threads, so do not keep it
-        self._lists = loader._lists
+        self._lists = loader._options.lists
         self._own_epoch = 0  # without the loader
         # Whoever iterates trains with each batch at once: torch's DataLoader does, without workers.
         self._is_in_step = loader.num_workers == 0
@@ -105,12 +106,17 @@ def samplers_of(loader: Any, given: Any) -> tuple:
     return sampler, _batch_sampler_class(data)(visits, sampler, loader)
 
 
+_OPTIONS = ("num_workers", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context", "generator",
+            "prefetch_factor", "persistent_workers", "pin_memory_device", "in_order")
+
+
 def options_of(given: dict) -> dict:
     """The values that torch's DataLoader has for these options, so that it accepts them. It refuses options of
     worker processes without a number of workers; ours is then tuned."""
     has_workers = bool(given["num_workers"])
-    made = dict(given, num_workers=given["num_workers"] or 0, persistent_workers=False, timeout=0,
-                multiprocessing_context=None, prefetch_factor=_default_prefetch_factor())
+    made = {name: given[name] for name in _OPTIONS}
+    made.update(num_workers=given["num_workers"] or 0, pin_memory=bool(given["pin_memory"]), persistent_workers=False,
+                timeout=0, multiprocessing_context=None, prefetch_factor=_default_prefetch_factor())
     if has_workers:
         wanted = ("persistent_workers", "multiprocessing_context", "prefetch_factor")
         made.update({name: given[name] for name in wanted if given[name] is not None},
@@ -122,14 +128,14 @@ class Collate:
     """Makes a batch of samples, like the loader. Libraries give it to torch's DataLoader, also with worker
     processes."""
 
-    def __init__(self, loader: Any, function: Any) -> None:
-        self._function = function
-        self._kind = loader._kind
-        self._transform = loader._transform
-        data = None if loader._has_map else loader._data
+    def __init__(self, options: LoaderOptions) -> None:
+        self._function = options.collate_fn
+        self._kind = options.kind
+        self._transform = options.transform
+        data = None if options.has_map else options.data
         self._is_native = data is not None
         self._has_labels = data is not None and data.has_labels
-        self._unlike = ("output='dict'" if loader._is_dict else
+        self._unlike = ("output='dict'" if options.is_dict else
                         f"the field {next(iter(data._shapes))!r}" if data is not None and data._shapes else "")
 
     def __call__(self, samples: list) -> Any:
@@ -183,7 +189,7 @@ def _sampler_class(data: Any, kind: str) -> Any:
             self._visits = visits
             self.dataset = self.data_source = loader.dataset
             self.num_replicas, self.rank = loader.world.size, loader.world.rank
-            self.shuffle, self.seed = loader.shuffle != "off", loader._seed
+            self.shuffle, self.seed = loader.shuffle != "off", loader._options.order.seed
             self.drop_last = loader.tail == "drop"
             self.replacement, self.generator = False, None
 

@@ -10,7 +10,6 @@ Python dataset. With `map=`, both: C++ reads, and processes call the function.
 """
 
 import json
-import os
 import sys
 import time
 import warnings
@@ -21,20 +20,16 @@ from typing import Any, Optional
 from millrace import _trace, trace
 from millrace.loader import _accelerate, _outputs, _shapes, _torch_view
 from millrace.loader._native import native
-from millrace.loader._options import (Cache, Prefetch, budget_of, check_types, connect_ranks, deadline,
-                                      natural, positive, refuse_kept_samples, shards, tiers_of)
-from millrace.loader._job import Job
+from millrace.loader._loader_options import options_of
 from millrace.loader._map import open_mapped
-from millrace.loader._orders import AnyShuffle, ChosenOrder, chosen_order
-from millrace.loader._pinned import gpu_to_pin_for
-from millrace.loader._python_loader import PythonLoader, PythonOptions
-from millrace.loader._python_workers import WorkerOptions, job_of, starter_of
+from millrace.loader._options import Cache, Prefetch, connect_ranks, natural, positive, shards
+from millrace.loader._orders import AnyShuffle
+from millrace.loader._python_loader import open_python
 from millrace.loader._ranks import close_at_exit
-from millrace.loader._samplers import Asked, refuse_ranks, without_samplers
+from millrace.loader._samplers import refuse_ranks
 from millrace.loader._stats import Stats
-from millrace.loader._torch_options import pace_of, refuse_empty, refuse_iterable
 from millrace.loader._world import World
-from millrace.loader.datasets import Dataset, read_by_native
+from millrace.loader.datasets import Dataset
 from millrace.trace import _window
 
 
@@ -127,81 +122,49 @@ class DataLoader:
                  multiprocessing_context: Any = None, generator: Any = None,
                  prefetch_factor: Optional[int] = None, persistent_workers: bool = False,
                  pin_memory_device: str = "", in_order: bool = True) -> None:
-        refuse_iterable(dataset)
-        check_types(world=world, prefetch=prefetch, cache=cache)
-        prefetch = prefetch or Prefetch()
-        asked, self._given_epochs = without_samplers(
-            Asked(dataset, batch_size, shuffle, seed, drop_last, world), sampler, batch_sampler, generator)
-        self.dataset = dataset = asked.dataset
-        refuse_empty(dataset)
-        self.batch_size = positive("batch_size", asked.batch_size)
-        chosen = chosen_order(asked.shuffle, dataset, asked.seed)
-        self.shuffle, self._seed = chosen.drawn.shuffle, chosen.seed
+        given = dict(locals())
+        del given["self"]
+        options = self._options = options_of(given)
+        self.dataset, self.batch_size = options.asked.dataset, options.asked.batch_size
+        self.shuffle = options.order.drawn.shuffle
         self.batch: Any = None  # the last batch returned, with .samples, .is_real, .epoch, .index
-        self._is_dict = output == "dict"
-        self._kind = _outputs.choose(None if self._is_dict else output)
-        self._convert = _outputs.converter(self._kind)
-        self._transform = transform
-        self._epoch_count = 0 if epochs is None else positive("epochs", epochs)
-        self._lists = chosen.drawn.lists
-        pace = pace_of(num_workers, prefetch.batches, prefetch_factor)
-        self._holds_shard = chosen.partial.dir is not None
-        self._data = read_by_native(dataset)
-        self._has_map = self._data is not None and self._data._map is not None
-        self._request = _Request(
-            asked, chosen, tail, prefetch, cache, bool(skip_bad_samples), deadline(timeout), pace, collate_fn,
-            gpu_to_pin_for(self._kind) if pin_memory else None,
-            WorkerOptions(kind=worker, count=num_workers, prefetch=pace["prefetch_batches"],
-                          memory_bytes=budget_of(prefetch),
-                          context=multiprocessing_context, init=worker_init_fn,
-                          restarts=restart_workers, is_persistent=persistent_workers))
-        self._open(asked.world or World.find())
-        self.__dict__.update(_torch_view.options_of({
-            "num_workers": num_workers, "pin_memory": bool(pin_memory), "timeout": timeout,
-            "worker_init_fn": worker_init_fn, "multiprocessing_context": multiprocessing_context,
-            "generator": generator, "prefetch_factor": prefetch_factor,
-            "persistent_workers": persistent_workers, "pin_memory_device": pin_memory_device,
-            "in_order": in_order}))
-        self.collate_fn = _torch_view.Collate(self, collate_fn)
+        self._convert = _outputs.converter(options.kind)
+        self._open(options.asked.world or World.find())
+        self.__dict__.update(_torch_view.options_of(given))
+        self.collate_fn = _torch_view.Collate(options)
         self._given_sampler = sampler
         self.sampler, self.batch_sampler = _torch_view.samplers_of(self, sampler)
 
     def _open(self, world: World) -> None:
         """Opens the loader of this rank."""
-        request = self._request
-        chosen, cache, partial = request.chosen, request.cache, request.chosen.partial
-        refuse_ranks(request.asked, world)
+        options, partial = self._options, self._options.order.partial
+        refuse_ranks(options.asked, world)
         self.world = world
-        self.tail = request.tail or ("drop" if request.asked.drop_last else
-                                     "uneven" if world.size == 1 else "pad")
+        self.tail = options.tail or ("drop" if options.asked.drop_last else "uneven" if world.size == 1 else "pad")
         shard_count, place = shards(world, partial.shard)
-        order = chosen.options(shard_count)
-        common = {"rank": place, "world_size": world.size, "batch_size": self.batch_size,
-                  "tail": self.tail, "skips_bad_samples": request.skips_bad_samples,
-                  "timeout_seconds": request.timeout_seconds}
+        order = options.order.options(shard_count)
+        of_rank = {"rank": place, "world_size": world.size, "batch_size": self.batch_size, "tail": self.tail}
         self._loader: Any
-        if self._data is None:
-            refuse_kept_samples(self.dataset, cache, partial)
-            self._loader = self._open_python(order, common)
+        if options.data is None:
+            self._loader = open_python(options, order, **of_rank)
             return
-        if self._holds_shard and cache is not None:
-            raise ValueError("Partial.dir already keeps all samples of this rank on its own disk: "
-                             "remove cache=")
-        talks = request.talks
-        if talks:
-            connect_ranks(talks, world, place)
-        self._loader = self._open_native(
-            self._data, **order, **common, **request.pace, epoch_count=self._epoch_count,
-            memory_bytes=request.workers.memory_bytes, io_depth=request.prefetch.io_depth, **tiers_of(cache),
-            shard_directory=os.fsencode(partial.dir or ""))
-        if talks:
+        if options.talks:
+            connect_ranks(options.talks, world, place)
+        if options.has_map:
+            self._loader = open_mapped(options, **order, **of_rank)
+        else:
+            self._loader = native.Loader(
+                options.data._source, options.data._decoder, **options.native(), **order, **of_rank,
+                thread_count=options.thread_count, prefetch_batches=options.workers.prefetch,
+                pins_for_gpu=options.workers.gpu, shared_memory=None, marks_waits=True)
+        if options.talks:
             close_at_exit(self._loader)
         self._warn_of_skew(place)
 
     def _warn_of_skew(self, place: int) -> None:
         # Only one rank warns: if one shard is sorted by class, all are.
         is_sharded = self.shuffle in ("local", "partial") and self.world.size > 1
-        data = self._data
+        data = self._options.data
         if is_sharded and place == 0 and data is not None and data.has_labels:
             warning = self._loader.skew_warning(data._source, place)
             if warning is not None:
@@ -214,7 +177,7 @@ class DataLoader:
                           "out. Give a smaller batch_size, or tail='pad'", stacklevel=3)
 
     def _warn_of_restaging(self, advice: str = "") -> None:
-        warning = self._loader.restaged() if self._holds_shard and self.world.rank == 0 else None
+        warning = self._loader.restaged() if self._options.holds_shard and self.world.rank == 0 else None
         if warning is not None:
             warnings.warn(warning + advice, stacklevel=3)
 
@@ -226,31 +189,6 @@ class DataLoader:
         return (f". No state was loaded, so the loader started with epoch {self._epoch}. To continue "
                 f"with the storage's epoch, call loader.set_epoch({held}) (the value of "
                 "loader.storage_epoch) or loader.load_state_dict(state) before the first pass")
-
-    def _open_native(self, data: Dataset, **options: Any) -> Any:
-        request = self._request
-        if data._map is None:
-            _refuse_collate(self.dataset, request.collate_fn)
-            return native.Loader(data._source, data._decoder, **options, pins_for_gpu=request.gpu,
-                                 shared_memory=None, marks_waits=True)
-        if self._is_dict:
-            raise ValueError("output='dict' is for batches that C++ makes; with map=, a batch is made of what "
-                             "the function returns. Return a dict from it")
-        job = job_of(request.workers, Job(None, len(data), request.collate_fn, self._kind,
-                                          request.skips_bad_samples), request.gpu)
-        return open_mapped(data, job, request.workers, request.gpu, **options)
-
-    def _open_python(self, order: dict, common: dict) -> PythonLoader:
-        request = self._request
-        workers, gpu = request.workers, request.gpu
-        made, reshard = _python_order(self.dataset, order, self.world)
-        job = job_of(workers, Job(self.dataset, len(self.dataset), request.collate_fn, self._kind,
-                                  common.pop("skips_bad_samples")), gpu)
-        return PythonLoader(PythonOptions(
-            job=job, order=made, seed=order["seed"], reshard=reshard,
-            start_workers=starter_of(workers, job, order["seed"], gpu),
-            restarts_each_epoch=not workers.is_persistent, epoch_count=self._epoch_count,
-            lists=self._lists, **common))
 
     def __iter__(self) -> "_Iterator":
         self._follow()
@@ -278,14 +216,14 @@ class DataLoader:
     def _follow(self) -> None:
         self._follow_ranks()
         # Scripts call set_epoch() of the sampler that they made.
-        epoch = self._given_epochs.take()
+        epoch = self._options.given_epochs.take()
         if epoch is not None:
             self.set_epoch(epoch)
 
     def _follow_ranks(self) -> None:
         """Takes the rank of torch.distributed, if that was initialized after the loader was made. Until the
         first batch, this is exact: no order depends on what the loader has done."""
-        group = None if self._request.asked.world is not None else World.of_torch()
+        group = None if self._options.asked.world is not None else World.of_torch()
         if group is None or group == (self.world.rank, self.world.size):
             return
         differs = (f"the loader is rank {self.world.rank} of {self.world.size}, but in torch.distributed this "
@@ -294,8 +232,8 @@ class DataLoader:
             raise RuntimeError(f"{differs}, which was initialized after the first batch: ranks would load the same "
                                "samples. Make the DataLoader after init_process_group, or give "
                                "world=millrace.World(rank, size)")
-        if self._request.talks:
-            raise RuntimeError(f"{self._request.talks}: {differs}. Samples are exchanged over MPI: start one process "
+        if self._options.talks:
+            raise RuntimeError(f"{self._options.talks}: {differs}. Samples are exchanged over MPI: start one process "
                                "per rank with mpirun or srun --mpi=pmix, or remove the option")
         is_under_way = self._pass is not None and not self._pass.is_over  # and has returned nothing
         state = self._loader.state() if self._is_resumed or is_under_way else None
@@ -318,14 +256,14 @@ class DataLoader:
             _accelerate.end(self)
 
     def _know_list(self, epoch: int) -> None:
-        if self._lists is not None:
-            self._lists.know(epoch)
+        if self._options.lists is not None:
+            self._options.lists.know(epoch)
 
     def _know_next_list(self, epoch: int) -> None:
         # While the first batches are read.
-        is_last = self._epoch_count != 0 and epoch + 1 >= self._epoch_count
-        if self._lists is not None and not is_last:
-            self._lists.try_to_know(epoch + 1)
+        is_last = self._options.epoch_count != 0 and epoch + 1 >= self._options.epoch_count
+        if self._options.lists is not None and not is_last:
+            self._options.lists.try_to_know(epoch + 1)
 
     def __len__(self) -> int:
         """The number of batches of this rank in a whole epoch."""
@@ -384,7 +322,7 @@ class DataLoader:
         """The epoch whose samples the shard storage of the ranks holds, the same on all ranks. None if
         it is empty, and without Partial.dir. A job that restarts without a state continues there with
         `loader.set_epoch(loader.storage_epoch)`."""
-        return self._loader.storage_epoch if self._holds_shard else None
+        return self._loader.storage_epoch if self._options.holds_shard else None
 
     def state_dict(self) -> dict:
         """The position of the job after the batches returned so far: a few numbers, the same on all
@@ -400,7 +338,7 @@ class DataLoader:
         With Partial.dir, every rank must make this call. If a rank holds the samples of another epoch,
         it reads the missing ones from the dataset and warns."""
         text = json.dumps(state)
-        if self._lists is not None:
+        if self._options.lists is not None:
             native.check_state(text)  # raises with a reason if it is not a state
             self._know_list(state["epoch"])
         self._loader.restore(text)
@@ -451,9 +389,9 @@ class DataLoader:
         if batch is None:
             return None
         self.batch = batch
-        is_collated = self._data is None or self._has_map
-        result = batch.data if is_collated else self._deliver(batch, self._data)
-        return result if self._transform is None else self._transform(result)
+        data, transform = self._options.data, self._options.transform
+        result = batch.data if data is None or self._options.has_map else self._deliver(batch, data)
+        return result if transform is None else transform(result)
 
     def _deliver(self, batch: Any, data: Dataset) -> Any:
         values = {name: _shapes.present(data._shapes, name, array, self._convert,
@@ -461,34 +399,11 @@ class DataLoader:
                   for name, array in batch.fields().items()}
         if data.has_labels:
             values.setdefault("label", self._convert(batch.labels))
-        if self._is_dict:
+        if self._options.is_dict:
             values["sample"] = self._convert(batch.samples)
             values["is_real"] = self._convert(batch.is_real)
             return values
         return tuple(values.values()) if len(values) > 1 else next(iter(values.values()))
-
-
-@dataclass(frozen=True)
-class _Request:
-    """What the loader is opened with, whatever the rank."""
-
-    asked: Asked
-    chosen: ChosenOrder
-    tail: Optional[str]
-    prefetch: Prefetch
-    cache: Optional[Cache]
-    skips_bad_samples: bool
-    timeout_seconds: float
-    pace: dict
-    collate_fn: Optional[Callable[[list], Any]]
-    gpu: Optional[int]  # to pin batches for
-    workers: WorkerOptions
-
-    @property
-    def talks(self) -> str:
-        """The option for which ranks communicate, if there is one."""
-        return ("Partial.dir" if self.chosen.partial.dir is not None else
-                "Cache.peers" if self.cache is not None and self.cache.peers else "")
 
 
 @dataclass
@@ -547,30 +462,3 @@ def _trains() -> bool:
     """Whether a batch is for training: PyTorch evaluates without gradients."""
     torch = sys.modules.get("torch")
     return torch is None or torch.is_grad_enabled()
-
-
-def _refuse_collate(dataset: Any, collate_fn: Any) -> None:
-    if collate_fn is not None:
-        raise ValueError(f"collate_fn is only for Python datasets and datasets with map=; C++ makes the "
-                         f"batches of {type(dataset).__name__}. Give transform=, a function of the whole batch")
-
-
-def _python_order(dataset: Any, order: dict, world: World) -> tuple:
-    """The order, and a function that makes it for another number of shards (None if it is fixed)."""
-    if order["shuffle"] == "file":
-        raise ValueError("shuffle='file' needs a dataset of files (ImageFolder, Files): the files of a "
-                         "Python dataset are not known")
-    options = {"shuffle": order["shuffle"], "seed": order["seed"], "sample_count": len(dataset)}
-    if order["drawing"] is not None:
-        options.update(position_count=order["position_count"], drawing=order["drawing"])
-    if order["shuffle"] == "partial":
-        options["fraction"] = order["fraction"]
-    if order["shuffle"] not in ("local", "partial"):
-        return native.Order(**options), None
-
-    def of_shards(count: int) -> Any:
-        return native.Order(shard_count=count, **options)
-
-    if order["shard_count"] != 0:
-        return of_shards(order["shard_count"]), None
-    return of_shards(world.size), of_shards
