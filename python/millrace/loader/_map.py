@@ -120,12 +120,10 @@ class _Ragged:
 class MapOptions:
     """The loader that reads, and what PythonLoader needs."""
 
+    loader: LoaderOptions
     source: Any  # native.Loader
-    data: Any  # the Dataset
     memory: Any  # native.SharedMemory of its batches; None: workers are in this process
-    seed: int
     job: Job
-    timeout_seconds: float
     start_workers: Optional[Callable[[], Any]]
 
 
@@ -141,8 +139,7 @@ def open_mapped(options: LoaderOptions, **of_rank: Any) -> "MapLoader":
         from millrace.loader._worker import SharedFile  # needs numpy
         file = SharedFile(memory.file)
     job = options.job(Mapped(data._map, len(data), options.kind, file), len(data), "the function of map=")
-    return MapLoader(MapOptions(source, data, memory, workers.seed, job, options.timeout_seconds,
-                                starter_of(workers, job)))
+    return MapLoader(MapOptions(options, source, memory, job, starter_of(workers, job)))
 
 
 class MapLoader(PythonLoader):
@@ -219,7 +216,7 @@ class MapLoader(PythonLoader):
     def _with_name(self, text: str) -> str:
         """Workers only know numbers of samples."""
         return re.sub(r"sample (\d+) of the dataset(?! \()",
-                      lambda found: f"{found[0]} ({self._options.data.name(int(found[1]))})", text, count=1)
+                      lambda found: f"{found[0]} ({self._options.loader.data.name(int(found[1]))})", text, count=1)
 
     def _stuck_sentence(self, run: Any) -> str:
         return super()._stuck_sentence(run).replace("__getitem__", "the function of map=")
@@ -278,10 +275,10 @@ class MapRun:
         """The function may have changed the arrays: decodes them again."""
         batch = self.busy[index].batch
         fields = batch.fields()
-        decoder, source = self.options.data._decoder, self.options.data._source
-        shapes = self.options.data._shapes
+        data = self.options.loader.data
+        decoder, source, shapes = data._decoder, data._source, data._shapes
         task = self.busy[index]
-        seeds = task.seeds or [self.options.seed] * len(task.samples)
+        seeds = task.seeds or [self.options.loader.workers.seed] * len(task.samples)
         for row, sample in enumerate(task.samples):
             for name, array in decoder.decode(source, sample, self.epoch, seeds[row]).items():
                 if isinstance(fields[name], tuple):
@@ -314,7 +311,7 @@ class MapRun:
         self._pending.append(index)
 
     def _input_of(self, batch: Any) -> tuple:
-        data = self.options.data
+        data = self.options.loader.data
         fields = [_Ragged(name, self._shared(field[0]), field[1].tolist(), data._shapes[name])
                   if isinstance(field, tuple) else self._shared(field)
                   for name, field in batch.fields().items()]

@@ -41,31 +41,25 @@ class PythonBatch:
 
 @dataclass
 class PythonOptions:
+    loader: LoaderOptions
     job: Job
     order: Any  # native.Order
-    seed: int
     # Makes the order for another number of shards; None if the number is fixed.
     reshard: Optional[Callable[[int], Any]]
     rank: int
     world_size: int
     batch_size: int
     tail: str
-    timeout_seconds: float
-    epoch_count: int  # of the whole job; 0: unknown
-    lists: Any  # those of a Listed order, or None
     # Starts the workers; None: next() makes the batch itself.
     start_workers: Optional[Callable[[], Any]]
-    restarts_each_epoch: bool
 
 
 def open_python(options: LoaderOptions, order: dict, **of_rank: Any) -> "PythonLoader":
     """order: the options of native.Order; of_rank: rank, world_size, batch_size and tail."""
     job = options.job(options.asked.dataset, len(options.asked.dataset))
     made, reshard = _order_of(order, job.size, of_rank["world_size"])
-    return PythonLoader(PythonOptions(
-        job=job, order=made, seed=options.workers.seed, reshard=reshard, timeout_seconds=options.timeout_seconds,
-        epoch_count=options.epoch_count, lists=options.lists, start_workers=starter_of(options.workers, job),
-        restarts_each_epoch=not options.workers.is_persistent, **of_rank))
+    return PythonLoader(PythonOptions(options, job, made, reshard, start_workers=starter_of(options.workers, job),
+                                      **of_rank))
 
 
 def _order_of(options: dict, sample_count: int, world_size: int) -> tuple:
@@ -114,7 +108,7 @@ class PythonLoader:
                 batch = _make_here(self._options.job, run)
             else:
                 run = self._begin()
-                batch = self._workers[0].take(run, began + self._options.timeout_seconds)
+                batch = self._workers[0].take(run, began + self._options.loader.timeout_seconds)
         self._stats["wait_seconds"] += time.monotonic() - began
         if isinstance(batch, BaseException):
             raise batch
@@ -184,7 +178,7 @@ class PythonLoader:
     def _start(self, epoch: int, done: int) -> None:
         self._check()
         self._run = self._new_run(epoch, done)
-        if self._options.restarts_each_epoch:
+        if not self._options.loader.workers.is_persistent:
             _close(self._workers)
 
     def _new_run(self, epoch: int, done: int) -> Any:
@@ -219,7 +213,7 @@ class PythonLoader:
     def _stuck_sentence(self, run: "Run") -> str:
         task = run.busy.get(run.handed)
         what = f"sample {task.at}" if task is not None and task.at is not None else f"batch {run.handed}"
-        return (f"{what} of the dataset was not ready within {self._options.timeout_seconds:g} s; "
+        return (f"{what} of the dataset was not ready within {self._options.loader.timeout_seconds:g} s; "
                 "check what __getitem__ waits for, or give a larger timeout=")
 
 
@@ -262,8 +256,9 @@ class Run:
 
     def following(self) -> Optional["Run"]:
         """The next epoch, if all batches of this one are begun and it is not the last."""
-        lists, epoch = self.options.lists, self.epoch + 1
-        is_known = epoch != self.options.epoch_count and (lists is None or lists.drawing.knows(epoch))
+        options, epoch = self.options.loader, self.epoch + 1
+        lists = options.lists
+        is_known = epoch != options.epoch_count and (lists is None or lists.drawing.knows(epoch))
         if not is_known or self.taken < self.batch_count:
             return None
         return Run(self.options, self.epoch + 1, 0)
@@ -315,7 +310,7 @@ def _make_here(job: Job, run: Any) -> Any:
         else:  # the last try raised
             run.start_again(index)
         task = run.busy[index]
-        seeds = task.seeds or [run.options.seed] * len(task.samples)
+        seeds = task.seeds or [run.options.loader.workers.seed] * len(task.samples)
         with trace.region(trace.names.FETCH, epoch=run.epoch, step=index), kept_generators():
             content = make_batch(job, task.samples,
                                  lambda row: seed_all(seeds[row], run.epoch, task.samples[row]),

@@ -149,7 +149,24 @@ class Dataset:
         return f"{type(self).__name__}({len(self)} samples)"
 
 
-class ImageFolder(Dataset):
+class _Folder(Dataset):
+    """A directory in which every file is a sample. Its subdirectories may be classes."""
+
+    root: str
+    classes: list
+    class_to_idx: dict
+
+    def _open(self, root: PathLike, extensions: Iterable[str], has_classes: Optional[bool], engine: str,
+              format: str = "") -> None:
+        self.root = os.fspath(root)
+        if has_classes is None:
+            has_classes = native.has_directories(os.fsencode(self.root))
+        self._source = _open_folder(self.root, extensions, has_classes, format, engine)
+        self.classes = self._source.class_names
+        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+
+
+class ImageFolder(_Folder):
     """A directory with one subdirectory of JPEG and PNG files per class, as in torchvision.
 
         data = millrace.ImageFolder("train", size=224, transform="random_resized_crop",
@@ -169,7 +186,6 @@ class ImageFolder(Dataset):
                  extensions: Iterable[str] = IMAGE_EXTENSIONS, has_classes: bool = True,
                  engine: str = "auto", decode: bool = True,
                  map: Optional[Callable[[Any], Any]] = None, **options: Any) -> None:
-        self.root = os.fspath(root)
         self._map = _checked_map(map)
         self._function = transform if callable(transform) else None
         self._target_function = target_transform
@@ -186,9 +202,7 @@ class ImageFolder(Dataset):
         elif self._function is None:
             self._decoder = Image(size, str(transform), flip, dtype, layout, mean, std,
                                   **options).decoder()
-        self._source = _open_folder(self.root, extensions, has_classes, engine=engine)
-        self.classes: list = self._source.class_names
-        self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
+        self._open(root, extensions, has_classes, engine)
 
     def _sample(self, index: int) -> Any:
         if self._function is None:
@@ -216,7 +230,7 @@ class ImageFolder(Dataset):
         return self._source.labels().tolist()
 
 
-class RawFolder(Dataset):
+class RawFolder(_Folder):
     """A directory in which every file is one array of `shape` and `dtype`, without a header.
 
         data = millrace.RawFolder("samples", shape=(3, 224, 224), dtype="float32")
@@ -230,10 +244,7 @@ class RawFolder(Dataset):
     def __init__(self, root: PathLike, shape: Any, dtype: str = "uint8", *,
                  extensions: Iterable[str] = (), has_classes: Optional[bool] = None,
                  engine: str = "auto", map: Optional[Callable[[Any], Any]] = None) -> None:
-        self.root = os.fspath(root)
         self._map = _checked_map(map)
-        if has_classes is None:
-            has_classes = _has_directories(self.root)
         ragged = _shapes.ragged_of(shape, dtype)
         if ragged is None:
             self._decoder = native.array_decoder("data", dtype, _shape(shape))
@@ -241,12 +252,10 @@ class RawFolder(Dataset):
             self._decoder = native.array_decoder("data", ragged.dtype or dtype,
                                                  _shape(ragged.shape or ()), ragged.limits())
             self._shapes = {"data": ragged}
-        self._source = _open_folder(self.root, extensions, has_classes, engine=engine)
-        self.classes: list = self._source.class_names
-        self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
+        self._open(root, extensions, has_classes, engine)
 
 
-class ArrayFolder(Dataset):
+class ArrayFolder(_Folder):
     """A directory in which every file is one sample: an array (npy), or several by name (npz).
 
         data = millrace.ArrayFolder("train")              # train/cat/7.npy: (array, label)
@@ -259,15 +268,10 @@ class ArrayFolder(Dataset):
                  fields: Union[Iterable[str], Mapping[str, Any], None] = None, *,
                  extensions: Iterable[str] = (), has_classes: Optional[bool] = None,
                  engine: str = "auto", map: Optional[Callable[[Any], Any]] = None) -> None:
-        self.root = os.fspath(root)
         self._map = _checked_map(map)
-        if has_classes is None:
-            has_classes = _has_directories(self.root)
-        self._source = _open_folder(self.root, extensions, has_classes, format, engine)
+        self._open(root, extensions, has_classes, engine, format)
         self._decoder = native.fields_decoder(self._source, _field_requests(fields))
         self._shapes = _shapes_of(fields)
-        self.classes: list = self._source.class_names
-        self.class_to_idx: dict = {name: label for label, name in enumerate(self.classes)}
 
 
 class Folders(Dataset):
@@ -452,10 +456,6 @@ def _shape(shape: Union[int, Sequence[int]]) -> list:
     if any(length < 0 for length in lengths):
         raise ValueError(f"shape={tuple(lengths)} has a negative length")
     return lengths
-
-
-def _has_directories(root: str) -> bool:
-    return native.has_directories(os.fsencode(root))
 
 
 def _open_folder(root: str, extensions: Iterable[str], has_classes: bool, format: str = "",
