@@ -508,7 +508,8 @@ class ErrorTest(FolderTest):
         for options, sentence in (({"prefetch": millrace.Prefetch(memory="1KiB")}, "allows only 1 KiB"),
                                   ({"timeout": -1}, "timeout=-1"),
                                   ({"epochs": 0}, "epochs=0 is not an integer of at least 1"),
-                                  ({"collate_fn": list}, "transform=")):
+                                  ({"collate_fn": list}, "transform="),
+                                  ({"worker": "fiber"}, "worker='fiber': expected 'process' or 'thread'")):
             with self.subTest(options), self.assertRaisesRegex(ValueError, sentence):
                 millrace.DataLoader(data, **options)
 

@@ -119,7 +119,7 @@ class WorkerNorm(nn.Module):
 
 
 def for_workers(model: nn.Module, workers: int) -> nn.Module:
-    """The model with its batch normalisation replaced by that of `workers` workers."""
+    """The model with its batch normalisation replaced by that of several workers."""
     for name, child in model.named_children():
         if isinstance(child, nn.SyncBatchNorm):
             raise LabError("the model has synchronised batch normalisation, whose statistics do not depend on the "

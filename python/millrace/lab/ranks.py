@@ -16,7 +16,7 @@ RENDEZVOUS = "MILLRACE_LAB_STORE"  # the file by which ranks that start() has st
 
 
 def start(arguments: list, count: int) -> int:
-    """Runs this command as several ranks. If one fails, the others are stopped."""
+    """Runs this command as `count` ranks. If one fails, the others are stopped."""
     with tempfile.TemporaryDirectory(prefix="millrace-lab-") as folder:
         processes: list = []
         # By default it would end this process alone, and leave the ranks behind.

@@ -12,7 +12,7 @@ _EQUAL_POINTS = 0.5
 
 
 def finite(values: list) -> list:
-    """JSON has no NaN: null for a loss that is not a number."""
+    """JSON has no NaN: null for a loss that is none."""
     return [value if math.isfinite(value) else None for value in values]
 
 
@@ -80,7 +80,7 @@ def findings(conditions: list) -> list:
 
 
 def _bad_runs(each: dict) -> int:
-    """The number of runs with a NaN or infinite loss in an epoch."""
+    """The number of runs whose loss was NaN or infinite in an epoch."""
     return sum(None in run["loss"] for run in each.get("runs", ()))
 
 

@@ -76,10 +76,10 @@ def make_batch(job: Job, samples: list, before_each: Callable[[int], Any],
                 rows.add(len(kept), item)
             kept.append(row)
         except Exception as error:
-            told = f"sample {sample} of the dataset: {type(error).__name__}: {error}{_advice(job, error)}"
+            sentence = f"sample {sample} of the dataset: {type(error).__name__}: {error}{_advice(job, error)}"
             if not job.skips_bad_samples:
-                raise SampleError(told) from error
-            bad.append(told)
+                raise SampleError(sentence) from error
+            bad.append(sentence)
     fetched = time.monotonic()
     data = None
     if kept:

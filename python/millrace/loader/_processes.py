@@ -242,9 +242,9 @@ class Processes:
         given = self._given.get(ticket)
         what = (f"while it fetched sample {sample} of the dataset" if given is not None else
                 "between two batches" if worker.has_worked else "before its first batch")
-        told = f"worker {worker.number} (process {worker.process.pid}) {_ending(worker.process)} {what}"
+        sentence = f"worker {worker.number} (process {worker.process.pid}) {_ending(worker.process)} {what}"
         if reason := self._cannot_restart(worker, given, sample):
-            self._failure = RuntimeError(f"{told}. {reason}")
+            self._failure = RuntimeError(f"{sentence}. {reason}")
             return
         self._workers.append(self._start_worker(worker.number))
         if given is None:

@@ -14,7 +14,7 @@ def parameter_groups(of: Union[nn.Module, Iterable[torch.Tensor]], *,
     """At most two groups for LARS: the parameters that it adapts; and biases and parameters of norm
     layers, which get neither weight decay nor a rate of their own.
 
-    of: a module, or parameters. Parameters without a module are told apart by their dimensions.
+    of: a module, or parameters. Parameters without a module are distinguished by their dimensions.
     by_dimension: leave out every parameter of fewer than two dimensions, whatever it is called. It finds
         norm layers that are not torch's own.
 
