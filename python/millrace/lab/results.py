@@ -12,7 +12,7 @@ _EQUAL_POINTS = 0.5
 
 
 def finite(values: list) -> list:
-    """JSON has no NaN: null for a loss that is none."""
+    """JSON has no NaN: a loss that is no number is null."""
     return [value if math.isfinite(value) else None for value in values]
 
 

@@ -22,7 +22,7 @@ class Job:
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """Of what makes the batches of a Python dataset, or calls the function of map=."""
+    """Options of what makes the batches of a Python dataset, or calls the function of map=."""
 
     kind: str  # "process", "thread", or "none": next() does it
     count: int  # 0: chosen, and for processes tuned

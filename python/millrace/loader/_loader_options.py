@@ -62,7 +62,7 @@ class LoaderOptions:
                 **tiers_of(self.cache)}
 
     def job(self, dataset: Any, size: int, noun: str = "the dataset") -> Job:
-        """Of workers. Processes make batches in memory that is pinned; others pin each batch."""
+        """The job of the workers. Processes make batches in memory that is pinned; others pin each batch."""
         pins = self.workers.gpu is not None and self.workers.kind != "process"
         return Job(dataset, size, self.collate_fn, self.kind, self.skips_bad_samples, pin if pins else None, noun)
 
