@@ -113,7 +113,7 @@ std::span<const Command> commands() {
   static const std::vector<Command> all = {
       trace_command(),  report_command(),     advise_command(),  compare_command(),
       query_command(),  top_command(),        bench_command(),   model_command(),
-      replay_command(), store_command(),      info_command(),    pack_command(),
+      replay_command(), store_command(),      info_command(),    compact_command(),
       export_command(), import_command(),     inspect_command(), convert_command(),
       doctor_command(), completion_command(), manual_command(),
   };

@@ -106,7 +106,7 @@ Command import_command() {
       .summary = "convert traces of DFTracer (.pfw) and torch.profiler (.json)",
       .description =
           "Reads traces written by DFTracer, of both generations (ph \"X\", and 2.x), plain or "
-          "compressed, and writes one packed trace into a directory, which all other verbs accept. "
+          "compressed, and writes one *.mrt file into a directory, which all other verbs accept. "
           "Give all files of a job at once, or their directory: files of child processes refer to "
           "names in the files of their parents.\n\n"
           "A file truncated by a kill or a full disk is read up to that point, with a warning. "

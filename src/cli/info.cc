@@ -27,7 +27,7 @@ Command info_command() {
           "files, io_uring rings, programs that left no events), which events were lost and why, "
           "how well the clocks of several hosts agree, and parts that could not be read.\n\n"
           "A trace is the directory that was recorded into, the directory of one session in it, or "
-          "one packed *.mrt file. It may still be recording. Several traces are read as one job, "
+          "one *.mrt file. It may still be recording. Several traces are read as one job, "
           "for example if each host recorded to its local disk.",
       .options = {json_option()},
       .positionals = {{.name = "TRACE",

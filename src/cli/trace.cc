@@ -124,15 +124,16 @@ void print_outcome(const trace::LaunchOutcome& outcome, const trace::LaunchOptio
   }
   if (!outcome.pack_error.empty()) {
     fmt::print(stderr,
-               "millrace: the recording could not be packed: {}. It can be read unpacked; "
-               "'millrace pack {}' tries again\n",
+               "millrace: the recording could not be compacted: {}. It can be read as it is; "
+               "'millrace compact {}' tries again\n",
                outcome.pack_error, options.directory.string());
   }
   if (outcome.stopped_by != 0) {
-    fmt::print(stderr,
-               "millrace: packing was interrupted; the recording is kept and can be read unpacked; "
-               "'millrace pack {}' finishes it\n",
-               options.directory.string());
+    fmt::print(
+        stderr,
+        "millrace: compaction was interrupted; the recording is kept and can be read as it is; "
+        "'millrace compact {}' finishes it\n",
+        options.directory.string());
   }
   if (!inspect_terminal(2).is_terminal) return;
   for (const auto& process : outcome.packed.running) {
@@ -159,7 +160,7 @@ Result<int> run_trace(const Arguments& arguments, Output&) {
       std::filesystem::absolute(arguments.value("output").value_or(std::string(kDirectoryDefault)));
   options.include = arguments.values("include");
   options.exclude = arguments.values("exclude");
-  options.pack = !arguments.has("no-pack");
+  options.pack = !arguments.has("no-compact");
   options.all_calls = arguments.has("all");
   ASSIGN_OR_RETURN(options.levels,
                    parse_levels(arguments.value("levels").value_or("posix,stdio,mpiio,hdf5,app")));
@@ -198,7 +199,7 @@ Command trace_command() {
           "In a job script, start one 'millrace trace' per rank, all with the same directory (srun "
           "millrace trace -o DIR -- python train.py). Or set LD_PRELOAD to the path of "
           "libmillrace_trace.so, and MILLRACE_TRACE_DIR, for the tasks (srun "
-          "--export=ALL,MILLRACE_TRACE_DIR=DIR,LD_PRELOAD=FILE), and run 'millrace pack' "
+          "--export=ALL,MILLRACE_TRACE_DIR=DIR,LD_PRELOAD=FILE), and run 'millrace compact' "
           "afterwards. If you start the job on each node yourself, for example torchrun over ssh, "
           "use --append on all of them: a run without mpirun or srun looks like the next "
           "one.",
@@ -226,7 +227,7 @@ Command trace_command() {
             .help =
                 "add to the trace that the directory already holds; on every node, if you start the "
                 "job on each of them without mpirun or srun"},
-           {.name = "no-pack", .help = "do not pack the recording"}},
+           {.name = "no-compact", .help = "leave the recording as it is"}},
       .runs_program = true,
       .examples = {{"millrace trace -- python train.py", "record a training run"},
                    {"millrace trace -o t --include '/data/*' -- ./train",

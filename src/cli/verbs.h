@@ -6,6 +6,7 @@
 
 namespace millrace::cli {
 
+Command compact_command();
 Command compare_command();
 Command advise_command();
 Command bench_command();
@@ -18,7 +19,6 @@ Command info_command();
 Command inspect_command();
 Command manual_command();
 Command model_command();
-Command pack_command();
 Command query_command();
 Command replay_command();
 Command report_command();

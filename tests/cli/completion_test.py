@@ -43,7 +43,7 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.bash("millrace", "doctor", "--no"), {"--no-speed"})
         self.assertEqual(self.bash("millrace", "completion", "z"), {"zsh"})
         self.assertEqual(self.bash("millrace", "doctor", "a_"), {"a_folder"})
-        self.assertEqual(self.bash("millrace", "help", "comp"), {"compare", "completion"})
+        self.assertEqual(self.bash("millrace", "help", "comp"), {"compact", "compare", "completion"})
 
     def test_bash_offers_nothing_for_a_size(self):
         self.assertEqual(self.bash("millrace", "doctor", "--size", ""), set())

@@ -55,7 +55,7 @@ $ millrace export x --to csv -o x.csv > out && cut -d, -f3,6 x.csv | sed 's|/.*/
 # without a launcher
 $ MILLRACE_TRACE_DIR=y LD_PRELOAD="$(dirname "$(command -v millrace)")/../lib/libmillrace_trace.so" cat f
 > hello
-$ millrace pack y > packed
+$ millrace compact y > packed
 $ ls y
 > ....mrt
 

@@ -152,7 +152,7 @@ class LauncherTest(unittest.TestCase):
         process.send_signal(signal.SIGINT)
         error = self.let_it_go_on(process)
         self.assertEqual(process.returncode, -signal.SIGINT)
-        self.assertRegex(error, "packing was interrupted; .*'millrace pack .*/trace' finishes it")
+        self.assertRegex(error, "compaction was interrupted; .*'millrace compact .*/trace' finishes it")
         self.assertEqual(self.reads(), 5000)
         self.assertIn("events packed", self.pack())
         self.assertEqual(self.reads(), 5000)
@@ -203,7 +203,7 @@ class LauncherTest(unittest.TestCase):
             self.assertNotIn("no problems found", self.say(verb))
 
     def test_a_static_command_is_named_in_a_trace_that_is_not_packed(self):
-        self.run_traced([STATIC_WORKLOAD, "preads", self.file, "10"], "--no-pack")
+        self.run_traced([STATIC_WORKLOAD, "preads", self.file, "10"], "--no-compact")
         self.assertIn(self.STATIC, self.say("info"))
         self.assertIn(self.STATIC, self.say("report"))
 
@@ -282,7 +282,7 @@ class LauncherTest(unittest.TestCase):
             self.trace = os.path.join(self.directory, f"parent-{mask}", "trace")
             previous = os.umask(mask)
             self.addCleanup(os.umask, previous)
-            self.run_traced([WORKLOAD, "forked_threads", self.file, "12", "5000"], "--no-pack")
+            self.run_traced([WORKLOAD, "forked_threads", self.file, "12", "5000"], "--no-compact")
             recorded = self.modes()
             endings = {os.path.splitext(path)[1] for path in recorded}
             self.assertLessEqual({".rings", ".log", ".index"}, endings)
@@ -297,7 +297,7 @@ class LauncherTest(unittest.TestCase):
     # With a sanitizer, the recorder cannot be loaded into our program, which is traced here.
     @unittest.skipIf(has_sanitizer(), "the program has a sanitizer")
     def test_a_packed_trace_and_its_name_are_durable_before_the_recording_is_removed(self):
-        self.run_traced([WORKLOAD, "forks", self.file, "5", "10"], "--no-pack")
+        self.run_traced([WORKLOAD, "forks", self.file, "5", "10"], "--no-compact")
         [session] = [entry.path for entry in os.scandir(self.trace) if entry.is_dir()]
         packing = os.path.join(self.directory, "packing")
         subprocess.run([MILLRACE, "trace", "-o", packing, "--", MILLRACE, "pack", self.trace], check=True,

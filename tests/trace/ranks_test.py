@@ -114,7 +114,7 @@ class RanksTest(unittest.TestCase):
                 self.assert_workers_are_the_ranks()
 
     def test_the_same_holds_under_millrace_trace(self):
-        for option in ("--no-pack", "--all"):
+        for option in ("--no-compact", "--all"):
             with self.subTest(option):
                 self.trace = os.path.join(self.directory, option[2:])
                 for task in range(TASKS):

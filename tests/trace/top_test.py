@@ -156,7 +156,7 @@ class TopTest(unittest.TestCase):
         self.expect_reads(2_000_000, "preads", 2_000_000, interval="1s")
 
     def test_windows_add_up_without_a_packer(self):
-        self.expect_reads(300_000, "preads", 300_000, options=["--no-pack"])
+        self.expect_reads(300_000, "preads", 300_000, options=["--no-compact"])
 
     def test_windows_add_up_for_concurrent_threads(self):
         self.expect_reads(8 * 40_000, "parallel", 8, 40_000)
@@ -228,7 +228,7 @@ class TopTest(unittest.TestCase):
         self.assertLessEqual(self.read_of_file(found), total)
 
     def test_top_changes_nothing_in_the_directory(self):
-        reader = self.start_reader("--no-pack")
+        reader = self.start_reader("--no-compact")
         self.stop_reader(reader)
         session = os.path.join(self.trace, os.listdir(self.trace)[0])
         before = {name: os.stat(os.path.join(session, name)) for name in os.listdir(session)}

@@ -32,7 +32,7 @@ Runs a Python program and records its I/O and what PyTorch does.
       --levels LIST    what to record: posix,stdio,mpiio,hdf5,app (all)
       --steps A:B      record only the steps from A up to, not including, B, counted from 0
       --append         add to the trace that the directory already holds
-      --no-pack        do not pack the recording
+      --no-compact     leave the recording as it is
       --no-torch       do not mark PyTorch
       --help           show this help
 
@@ -56,7 +56,7 @@ class Options:
     levels: Optional[str] = None
     steps: Optional[str] = None
     append: bool = False
-    no_pack: bool = False
+    no_compact: bool = False
     no_torch: bool = False
     program: list = field(default_factory=list)  # arguments for Python: SCRIPT..., or -m MODULE...
 
@@ -84,7 +84,7 @@ def parse(arguments: list) -> Options:
         if argument == "--":
             options.program = rest
             break
-        if argument in ("--append", "--no-pack", "--no-torch"):
+        if argument in ("--append", "--no-compact", "--no-torch"):
             setattr(options, argument[2:].replace("-", "_"), True)
             continue
         take_option(options, argument, rest)
@@ -170,7 +170,7 @@ def launcher_flags(options: Options) -> list:
     flags += [word for glob in options.exclude for word in ("--exclude", glob)]
     flags += ["--levels", options.levels] if options.levels is not None else []
     flags += ["--append"] if options.append else []
-    flags += ["--no-pack"] if options.no_pack else []
+    flags += ["--no-compact"] if options.no_compact else []
     return flags
 
 

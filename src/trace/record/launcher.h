@@ -3,7 +3,7 @@
 // The command has its own terminal, signals and environment; only the recorder's variables are
 // added. While it runs, a thread of the launcher packs what has been written; after it has ended,
 // the launcher packs the rest. Processes that it leaves behind go on recording and are packed later
-// (`millrace pack`).
+// (`millrace compact`).
 //
 // Signals sent to the launcher are passed on to the command. After the command has ended, SIGINT,
 // SIGTERM, SIGHUP and SIGQUIT stop packing; a second such signal ends the launcher at once.

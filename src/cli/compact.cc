@@ -1,4 +1,4 @@
-// The verb `pack`: packs recordings.
+// The verb `compact`: compacts recordings.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPackThreads = 2;
+constexpr size_t kThreads = 2;
 
 Result<std::vector<fs::path>> find_sessions(const fs::path& directory) {
   std::error_code error;
@@ -36,7 +36,7 @@ Result<std::vector<fs::path>> find_sessions(const fs::path& directory) {
 
 std::string outcome_text(const fs::path& session, const fs::path& file,
                          const trace::PackOutcome& outcome) {
-  std::string out = fmt::format("{}: {} packed into {} ({})\n", printable(session.native()),
+  std::string out = fmt::format("{}: {} compacted into {} ({})\n", printable(session.native()),
                                 counted(outcome.events, "event", "events"),
                                 printable(file.native()), format_bytes(outcome.packed_bytes));
   for (const trace::RunningProcess& process : outcome.running) {
@@ -50,18 +50,18 @@ std::string outcome_text(const fs::path& session, const fs::path& file,
   return out;
 }
 
-Result<int> run_pack(const Arguments& arguments, Output& output) {
+Result<int> run_compact(const Arguments& arguments, Output& output) {
   const fs::path directory = arguments.positionals().front();
   ASSIGN_OR_RETURN(const auto sessions, find_sessions(directory));
   if (sessions.empty()) {
-    output.print(fmt::format("{}: no recordings to pack\n", printable(directory.native())));
+    output.print(fmt::format("{}: no recordings to compact\n", printable(directory.native())));
   }
   for (const fs::path& session : sessions) {
     const fs::path file = trace::Packer::default_output(session);
     ASSIGN_OR_RETURN(
         trace::Packer packer,
         trace::Packer::open(session, file,
-                            {.threads = kPackThreads, .others_ended = arguments.has("ended")}));
+                            {.threads = kThreads, .others_ended = arguments.has("ended")}));
     ASSIGN_OR_RETURN(const trace::PackOutcome outcome, packer.finish());
     output.print(outcome_text(session, file, outcome));
     for (const std::string& problem : outcome.problems) {
@@ -73,22 +73,22 @@ Result<int> run_pack(const Arguments& arguments, Output& output) {
 
 }  // namespace
 
-Command pack_command() {
+Command compact_command() {
   return {
-      .name = "pack",
-      .summary = "pack recordings into small files, and remove the recordings",
+      .name = "compact",
+      .summary = "turn recordings into small trace files, and remove the recordings",
       .description =
-          "`millrace trace` packs recordings itself. Use this verb for recordings that are left "
+          "`millrace trace` compacts recordings itself. Use this verb for recordings that are left "
           "over: from jobs recorded without the launcher, from daemons that outlived it, or from a "
           "launcher that was killed. Processes that are still running keep their recordings, and "
-          "are listed. A trace can be read at any time, packed or not.",
+          "are listed. A trace can be read at any time, compacted or not.",
       .options = {{.name = "ended", .help = "assume that processes on other hosts have exited"}},
       .positionals = {{.name = "DIR",
                        .help = "the directory that was recorded into",
                        .kind = ValueKind::kDirectory}},
-      .examples = {{"millrace pack t/", "pack the recordings in t/"},
-                   {"millrace pack --ended t/", "also those of processes on other hosts"}},
-      .run = run_pack,
+      .examples = {{"millrace compact t/", "compact the recordings in t/"},
+                   {"millrace compact --ended t/", "also those of processes on other hosts"}},
+      .run = run_compact,
   };
 }
 
