@@ -6,7 +6,6 @@
 #include "advise/findings_json.h"
 #include "advise/findings_text.h"
 #include "advise/verdict.h"
-#include "analyze/calls/folded.h"
 #include "analyze/detail/detail.h"
 #include "analyze/profile/profile_json.h"
 #include "base/atomic_file.h"
@@ -60,7 +59,6 @@ std::string json_of(const Reported& reported) {
 // The requested output for one job.
 std::string text_of(const Reported& reported, const Arguments& arguments, const Output& output) {
   const analyze::Profile& profile = reported.job.profile;
-  if (arguments.value("to") == "folded") return analyze::folded_stacks(profile);
   if (const auto by = arguments.value("by")) {
     const report::ProfileTable table = report::table_by(profile, *by);
     if (arguments.has("csv")) return report::table_csv(table);
@@ -104,7 +102,7 @@ std::string several_of(const std::vector<Reported>& jobs, const Arguments& argum
     json.end_object();
     return std::move(json).finish();
   }
-  const bool summary = !arguments.has("by") && !arguments.has("csv") && !arguments.has("to");
+  const bool summary = !arguments.has("by") && !arguments.has("csv");
   std::string out = summary ? report::scaling_text(scaling, output.terminal()) : "";
   for (const Reported& reported : jobs) {
     if (summary) out += fmt::format("\n== {}\n", printable(reported.job.job->title));
@@ -165,10 +163,6 @@ Command report_command() {
        .value = "FILE",
        .help = "write one interactive page with everything, for a browser",
        .kind = ValueKind::kFile},
-      {.name = "to",
-       .value = "FORMAT",
-       .help = "print stacks for flame graph tools",
-       .choices = {"folded"}},
       {.name = "one-job", .help = "treat all paths as one job, even several directories"},
   };
   for (Option& option : input_options()) options.push_back(std::move(option));
@@ -191,7 +185,6 @@ Command report_command() {
                    {"millrace report t/ --by file", "the files that took the most time"},
                    {"millrace report t/ --json > before.json", "a profile to compare with later"},
                    {"millrace report 1node/ 2nodes/ 4nodes/", "how the job scales"},
-                   {"millrace report t/ --to folded | flamegraph.pl > t.svg", "a flame graph"},
                    {"mpirun -n 8 millrace report t/", "a large trace, read by eight processes"}},
       .run = run_report,
   };

@@ -48,6 +48,10 @@ $ millrace export t --to csv --from 10 -o t.csv
 ! millrace: --from: ...
 ! Try: millrace export --help
 ? 2
+$ millrace export t --to folded --levels posix -o t.txt
+! millrace: --levels is for formats of events, not for --to folded
+! Try: millrace export --help
+? 2
 $ millrace export t --to csv
 ! millrace: -o FILE is missing: output file
 ! Try: millrace export --help
@@ -58,3 +62,9 @@ $ millrace export t --to pfw -o t.txt
 $ millrace export absent --to csv -o t.csv
 ! millrace: absent: ...
 ? 1
+
+# stacks for flame graphs, to a file, compressed, or to a pipe
+$ millrace export t --to folded -o t.folded; grep pread t.folded
+> t.folded: 125 B of 20 events
+> pread 1
+$ millrace export t --to folded -o t.folded.gz > out; gzip -dc t.folded.gz | cmp - t.folded; millrace export t --to folded -o /dev/stdout | cat | cmp - t.folded
