@@ -5,7 +5,7 @@
 
     read    whole files in random order, hot, by a C program and by Python, with 1 and 2 threads: the default mode and
             the fast mode against the same files on tmpfs; the fast mode against FUSE as libfuse makes it by default
-            (bench/store_fuse.c), against `store mount --no-keep-cache`, and against copying the bytes in memory
+            (bench/store_fuse.c), and against copying the bytes in memory
     pack    pack --codec none against cp -r on the same file system. `pack` makes its files durable and `cp`
             does not, so there is also cp -r and sync
     list    find over a million files, against ext4 with everything cached (or what else DIR is)
@@ -49,7 +49,6 @@ READ_TARGETS = {
     ("fast", "tmpfs", "C"): (">= 4", ">= 2", ">= 1.7"),
     ("fast", "tmpfs", "Python"): (">= 2", ">= 1.5", ">= 1"),
     ("fast", "FUSE default", "C"): (">= 30", ">= 15", ">= 8"),
-    ("fast", "store mount", "C"): ("", "", ""),
     ("fast", "memcpy", "C"): ("", "", ""),
     ("memcpy", "FUSE default", "C"): ("", "", ""),
     ("memcpy", "tmpfs", "C"): ("", "", ""),
@@ -107,7 +106,6 @@ class Figures:
         self.rounds = options.rounds
         self.options = options
         self.rows = []
-        self.help = run(self.millrace, "store", "--help")
 
     def row(self, figure: str, target: str, seconds: dict, baseline: str, measured: str) -> None:
         """From the seconds of each round. Of a round, everything ran within a second or so."""
@@ -165,21 +163,6 @@ def make_reader(folder: Path) -> Path:
     reader = folder / "reader"
     run(compiler, "-O2", "-pthread", "-o", reader, HERE / "store_read.c")
     return reader
-
-
-@contextlib.contextmanager
-def mounted(figures: Figures, packs: Path, folder: Path):
-    """The files through our own mount, which forgets what was cached at each open. None if it cannot be."""
-    place = folder / "mount"
-    place.mkdir()
-    words = [figures.millrace, "store", "mount", place, "--packs", packs, "--background", "--no-keep-cache"]
-    if "--no-keep-cache" not in figures.help or subprocess.run(words, capture_output=True).returncode != 0:
-        yield None
-        return
-    try:
-        yield place
-    finally:
-        run(figures.millrace, "store", "unmount", place)
 
 
 @contextlib.contextmanager
@@ -242,12 +225,8 @@ def measure_size(figures: Figures, size: str, folder: Path, readers: dict) -> No
         default = stack.enter_context(figures.store(packs, root, "--local", folder.parent))
         plain = in_turns(folder, source, names, [default], root)
         places = {"tmpfs": Place(folder, "tmpfs", plain, names), "default": Place(folder, "default", root, names, default)}
-        if "--fast" in figures.help:
-            fast = stack.enter_context(figures.store(packs, root, "--local", folder.parent, "--fast"))
-            places["fast"] = Place(folder, "fast", root, names, fast)
-        mount = stack.enter_context(mounted(figures, packs, folder))
-        if mount is not None:
-            places["store mount"] = Place(folder, "mount", mount, names)
+        fast = stack.enter_context(figures.store(packs, root, "--local", folder.parent, "--fast"))
+        places["fast"] = Place(folder, "fast", root, names, fast)
         fuse = stack.enter_context(fuse_default(plain, folder))
         if fuse is not None:
             places["FUSE default"] = Place(folder, "fuse", fuse, names)

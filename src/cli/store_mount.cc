@@ -35,7 +35,6 @@ Result<int> run_mount_action(const Arguments& arguments, Output&) {
   if (options.packs.empty()) {
     ASSIGN_OR_RETURN(options.node, chosen_node(arguments));
   }
-  options.keeps_cache = !arguments.has("no-keep-cache");
   options.is_background = arguments.has("background");
   const File log = log_file(options.is_background);
   options.log = [&](const std::string& line) {
@@ -52,9 +51,7 @@ Result<int> run_unmount_action(const Arguments& arguments, Output&) {
 }
 
 std::vector<Option> mount_options() {
-  return {{.name = "background", .help = "mount: return when it is mounted"},
-          {.name = "no-keep-cache",
-           .help = "mount: let the kernel forget files when they are opened, to compare"}};
+  return {{.name = "background", .help = "mount: return when it is mounted"}};
 }
 
 }  // namespace millrace::cli

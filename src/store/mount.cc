@@ -27,7 +27,6 @@ using wire::EntryKind;
 
 constexpr double kKeptSeconds =
     86'400;  // nothing changes; the kernel forgets what it has no room for
-constexpr double kDefaultSeconds = 1;   // of libfuse
 constexpr uint64_t kBlockBytes = 4096;  // as the preload library shows
 constexpr size_t kNameMax = 255;
 constexpr off_t kDotEntries = 2;  // "." and ".." come first in a directory
@@ -40,10 +39,8 @@ class MountedPack {
       : catalogue_(catalogue), pieces_(pieces), options_(options) {}
 
   void init(fuse_conn_info& connection) {
-    has_no_open_ = options_.keeps_cache && (connection.capable & FUSE_CAP_NO_OPEN_SUPPORT) != 0;
-    has_no_opendir_ =
-        options_.keeps_cache && (connection.capable & FUSE_CAP_NO_OPENDIR_SUPPORT) != 0;
-    if (!options_.keeps_cache) return;
+    has_no_open_ = (connection.capable & FUSE_CAP_NO_OPEN_SUPPORT) != 0;
+    has_no_opendir_ = (connection.capable & FUSE_CAP_NO_OPENDIR_SUPPORT) != 0;
     connection.want |= connection.capable & FUSE_CAP_CACHE_SYMLINKS;
     // The length and the time do not change, so the kernel need not compare them.
     connection.want &= ~unsigned{FUSE_CAP_AUTO_INVAL_DATA};
@@ -57,14 +54,14 @@ class MountedPack {
     }
     const auto found = child(index_of(parent), name);
     fuse_entry_param entry{};
-    entry.entry_timeout = timeout();
+    entry.entry_timeout = kKeptSeconds;
     if (found) fill(*found, entry);
     fuse_reply_entry(request, &entry);  // without an inode: the kernel may keep that, too
   }
 
   void get_attributes(fuse_req_t request, fuse_ino_t inode, fuse_file_info*) const {
     const struct stat status = status_of(index_of(inode));
-    fuse_reply_attr(request, &status, timeout());
+    fuse_reply_attr(request, &status, kKeptSeconds);
   }
 
   void read_link(fuse_req_t request, fuse_ino_t inode) const {
@@ -76,14 +73,14 @@ class MountedPack {
       fuse_reply_err(request, ENOSYS);
       return;
     }
-    file.keep_cache = options_.keeps_cache ? 1 : 0;
+    file.keep_cache = 1;
     fuse_reply_open(request, &file);
   }
   void open_file(fuse_req_t request, fuse_ino_t, fuse_file_info* file) const {
     open(request, *file, has_no_open_);
   }
   void open_directory(fuse_req_t request, fuse_ino_t, fuse_file_info* file) const {
-    file->cache_readdir = options_.keeps_cache ? 1 : 0;
+    file->cache_readdir = 1;
     open(request, *file, has_no_opendir_);
   }
 
@@ -170,8 +167,6 @@ class MountedPack {
   }
 
  private:
-  double timeout() const { return options_.keeps_cache ? kKeptSeconds : kDefaultSeconds; }
-
   // The kernel asks only for inodes that we have given it.
   static uint32_t index_of(fuse_ino_t inode) { return static_cast<uint32_t>(inode - 1); }
 
@@ -226,8 +221,8 @@ class MountedPack {
   void fill(uint32_t index, fuse_entry_param& entry) const {
     entry.ino = wire::inode_of(index);
     entry.attr = status_of(index);
-    entry.attr_timeout = timeout();
-    entry.entry_timeout = timeout();
+    entry.attr_timeout = kKeptSeconds;
+    entry.entry_timeout = kKeptSeconds;
   }
 
   // One line for each file.

@@ -2,8 +2,9 @@
 // cannot reach: static ones, and those that make system calls themselves.
 //
 // Read-only, by FUSE (an optional part of the build). It needs no root if fusermount3 is installed.
-// Inodes are those of the catalogue. A file that is damaged is read from the
-// origin, with one line in the log; without an origin it gives EIO.
+// Inodes are those of the catalogue. Nothing changes, so the kernel keeps names and bytes, and
+// opens files without asking. A file that is damaged is read from the origin, with one line in the
+// log; without an origin it gives EIO.
 #pragma once
 
 #include <filesystem>
@@ -20,10 +21,7 @@ struct MountOptions {
   std::filesystem::path packs;      // the directory of a pack; empty: `node`
   std::filesystem::path origin;     // of a pack: read what it lost here; empty: as it was packed
   NodeStatus node;                  // a running store
-  // The kernel keeps names and bytes, and opens files without asking. Otherwise it does what FUSE
-  // does by default: forget the bytes at each open, and names after a second.
-  bool keeps_cache = true;
-  bool is_background = false;  // returns in a child; this process ends when it is mounted
+  bool is_background = false;       // returns in a child; this process ends when it is mounted
   // Problems, one line each; called by any thread.
   std::function<void(const std::string& line)> log;
 };
