@@ -509,7 +509,7 @@ class Job:
                "btl_tcp_if_include": NETWORK, "btl": "self,vader,tcp", "pml": "ob1", "mpi_yield_when_idle": "1"}
         variables = [*(f"OMPI_MCA_{name}={value}" for name, value in mca.items()), "OMPI_ALLOW_RUN_AS_ROOT=1",
                      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "MILLRACE_STORE_PEER_DEADLINE_MS=2000"]
-        words = ["--packs", str(hosts.shared / f"packs_{plan['source']}"), "--at", ROOT, "--save", str(hosts.save), "--local",
+        words = ["--pack", str(hosts.shared / f"packs_{plan['source']}"), "--at", ROOT, "--save", str(hosts.save), "--local",
                  str(hosts.local), "--capacity", "5MB" if plan["room"] == "little" else "40MB", "--job", self.name, "--hosts",
                  ",".join(hosts.names), "--replicas", str(plan["replicas"])]
         words += ["--fast"] if plan["mode"] == "fast" else []
@@ -838,7 +838,7 @@ class Soak:
                 self.ledger.add("lost", f"{host}: {buffers} is left, but the job said that all is saved")
             if not paths:
                 continue
-            next_job = self.job.millrace(host, "store", "run", "--packs", str(self.hosts.shared / "packs_origin"), "--at", ROOT,
+            next_job = self.job.millrace(host, "store", "run", "--pack", str(self.hosts.shared / "packs_origin"), "--at", ROOT,
                                          "--save", str(self.hosts.save), "--local", str(self.hosts.local), "--", "true")
             if next_job.returncode != 0:
                 self.ledger.add("error", f"the next job on {host}: {next_job.stderr}")

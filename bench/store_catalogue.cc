@@ -1,7 +1,7 @@
 // A catalogue of many files: its memory, and the time to make it, to check it and to find a path.
 //
 // Writes PACKS/catalogue of a pack that has no partition files: enough for listings, with
-// `millrace store up --packs PACKS --at ROOT --origin DIR`. Directories have 1,000 files each.
+// `millrace store up --pack PACKS --at ROOT --origin DIR`. Directories have 1,000 files each.
 // usage: bench_store_catalogue PACKS [FILE_COUNT]
 #include <fmt/core.h>
 

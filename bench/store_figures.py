@@ -131,7 +131,7 @@ class Figures:
     @contextlib.contextmanager
     def store(self, packs: Path, root: Path, *flags):
         """The environment of a program that reads the store."""
-        words = [self.millrace, "store", "up", "--packs", packs, "--at", root, *flags]
+        words = [self.millrace, "store", "up", "--pack", packs, "--at", root, *flags]
         environment = dict(os.environ)
         for line in run(*words).splitlines():
             name, _, value = line.removeprefix("export ").partition("=")

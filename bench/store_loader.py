@@ -62,7 +62,7 @@ class Store:
         if room:
             for part in packs.glob("*.pack"):
                 part.unlink()
-        lines = run(millrace, "store", "up", "--packs", packs, "--at", self.root, *words).splitlines()
+        lines = run(millrace, "store", "up", "--pack", packs, "--at", self.root, *words).splitlines()
         exports = dict(line.removeprefix("export ").split("=", 1) for line in lines)
         self.node = exports["MILLRACE_STORE"].strip("'")
 

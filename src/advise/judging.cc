@@ -314,7 +314,7 @@ std::string dataset_directory(const Profile& profile) {
 std::string store_commands(const Profile& profile) {
   const std::string directory = dataset_directory(profile);
   return fmt::format(
-      "millrace store pack {} -o PACKS, then millrace store run --packs PACKS --at {} -- COMMAND",
+      "millrace store pack {} -o PACKS, then millrace store run --pack PACKS --at {} -- COMMAND",
       directory, directory);
 }
 

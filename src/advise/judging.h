@@ -95,7 +95,7 @@ const analyze::FileStats* most_read_file(const analyze::Profile& profile);
 // The directory of the most read data file, for example commands; "DATA" if there is none.
 std::string data_directory(const analyze::Profile& profile);
 
-// "millrace store pack DIR -o PACKS, then millrace store run --packs PACKS --at DIR -- COMMAND".
+// "millrace store pack DIR -o PACKS, then millrace store run --pack PACKS --at DIR -- COMMAND".
 std::string store_commands(const analyze::Profile& profile);
 
 // Number of epochs, 1 if none were marked.

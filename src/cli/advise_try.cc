@@ -262,7 +262,7 @@ class Trying {
     ASSIGN_OR_RETURN(
         const std::string printed,
         run_script(
-            {program_, "store", "run", "--packs", folder_.path() / "packs", "--at", at, "--"},
+            {program_, "store", "run", "--pack", folder_.path() / "packs", "--at", at, "--"},
             R"("$@" >"$0.cold" && "$@" >"$0.hot" && "$@" >"$0.again")", "store", at));
     if (!printed.empty()) trial_.notes.push_back(printed.substr(0, printed.find('\n')));
     return take("store", trial_.store);

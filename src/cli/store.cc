@@ -348,8 +348,8 @@ const std::vector<Action>& actions() {
       {"list", 1, 1, kPack, {}, run_list_action},
       {"verify", 1, 1, kPack, {}, run_verify_action},
       {"extract", 1, kAnyCount, kPack, {"output"}, run_extract_action},
-      {"run", 0, 0, "", {"packs", "at"}, run_run_action},
-      {"up", 0, 0, "", {"packs", "at"}, run_up_action},
+      {"run", 0, 0, "", {"pack", "at"}, run_run_action},
+      {"up", 0, 0, "", {"pack", "at"}, run_up_action},
       {"status", 0, 0, "", {}, run_status_action},
       {"warm", 0, kAnyCount, "", {}, run_warm_action},
       {"flush", 0, 0, "", {}, run_flush_action},
@@ -368,7 +368,7 @@ const Action& action_of(const Arguments& arguments) {
 
 std::string_view missing_option(std::string_view name) {
   if (name == "output") return "-o DIR is missing: where to write";
-  if (name == "packs") return "--packs is missing: the directory of the pack";
+  if (name == "pack") return "--pack is missing: the directory of the pack";
   return "--at is missing: the path under which programs see the files";
 }
 
@@ -466,7 +466,7 @@ Command store_command() {
           "so themselves. `status` shows what is there.\n\n"
           "The files of the pack cannot be changed. What programs create below the path is in the "
           "directory --save under the same names, as ordinary files.\n\n"
-          "`mount` shows the files of --packs, or of a running store, in an existing directory, for "
+          "`mount` shows the files of --pack, or of a running store, in an existing directory, for "
           "static programs, which `run` cannot serve. It needs FUSE. `unmount` ends it.",
       .options = store_options(),
       .positionals = {{.name = "ACTION", .help = "what to do", .choices = action_names()},
@@ -489,11 +489,11 @@ Command store_command() {
            {"millrace store verify packs/", "compare all files with their checksums"},
            {"mpirun -n 8 millrace store verify packs/", "the same, shared by eight ranks"},
            {"millrace store extract packs/ -o some/ 'train/n01*'", "only some of the files"},
-           {"millrace store run --packs packs/ --at /data/imagenet -- python train.py",
+           {"millrace store run --pack packs/ --at /data/imagenet -- python train.py",
             "the program reads /data/imagenet from memory"},
-           {"eval \"$(millrace store up --packs packs/ --at /data --local /scratch)\"",
+           {"eval \"$(millrace store up --pack packs/ --at /data --local /scratch)\"",
             "in a job script; the files are on the node's disk"},
-           {"millrace store run --packs packs/ --at /data --hosts n1,n2 -- mpirun -n 8 ./train",
+           {"millrace store run --pack packs/ --at /data --hosts n1,n2 -- mpirun -n 8 ./train",
             "two nodes, each with half of the partitions"},
            {"millrace store warm 'val/**'", "fetch the validation set now"},
            {"millrace store warm --order epochs.txt &",

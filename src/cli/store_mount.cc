@@ -30,7 +30,7 @@ Result<int> run_mount_action(const Arguments& arguments, Output&) {
   if (arguments.has("background")) close_descriptors_except({});
   store::MountOptions options;
   options.directory = arguments.positionals()[1];
-  options.packs = arguments.value("packs").value_or("");
+  options.packs = arguments.value("pack").value_or("");
   options.origin = arguments.value("origin").value_or("");
   if (options.packs.empty()) {
     ASSIGN_OR_RETURN(options.node, chosen_node(arguments));

@@ -48,7 +48,7 @@ Result<store::ServiceOptions> service_options(const Arguments& arguments) {
   store::ServiceOptions options;
   std::error_code error;
   options.root = arguments.value("at").value_or("");
-  options.packs = fs::absolute(arguments.value("packs").value_or(""), error);
+  options.packs = fs::absolute(arguments.value("pack").value_or(""), error);
   options.local = fs::absolute(local_of(arguments), error);
   options.origin = arguments.value("origin").value_or("");
   options.save = arguments.value("save").value_or("");
@@ -474,7 +474,7 @@ Result<int> run_flush_action(const Arguments& arguments, Output& output) {
 
 std::vector<Option> node_options() {
   std::vector<Option> options = {
-      {.name = "packs",
+      {.name = "pack",
        .value = "DIR",
        .help = "run, up, mount: the pack",
        .kind = ValueKind::kDirectory},

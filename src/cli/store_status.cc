@@ -100,7 +100,7 @@ std::string status_text(const ShownNode& shown) {
     out += fmt::format("  {:<9} {}\n", name, value);
   };
   row("node", printable(shown.node.path.string()));
-  row("packs",
+  row("pack",
       fmt::format("{}, {} of {}", printable(shown.settings.packs),
                   counted(shown.file_count, "file", "files"), format_bytes(shown.content_bytes)));
   row("origin", *state.origin != '\0' ? printable(state.origin) : "none");
@@ -127,7 +127,7 @@ void write_status(JsonWriter& json, const ShownNode& shown) {
   json.field("pid", state.service_pid);
   json.field("root", std::string_view(state.root));
   json.field("origin", std::string_view(state.origin));
-  json.field("packs", shown.settings.packs);
+  json.field("pack", shown.settings.packs);
   json.field("files", shown.file_count);
   json.field("bytes", shown.content_bytes);
   json.field("capacity_bytes", shown.settings.capacity_bytes);

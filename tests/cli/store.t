@@ -89,11 +89,11 @@ $ millrace store status --local .
 $ millrace store down --local .
 ! millrace: no store is running in ./millrace-store-...; start one with `millrace store up`
 ? 1
-$ millrace store run --packs packs --local .
+$ millrace store run --pack packs --local .
 ! millrace: the program to run is missing; put it after --
 ! Try: millrace store --help
 ? 2
-$ millrace store run --packs packs --local . -- true
+$ millrace store run --pack packs --local . -- true
 ! millrace: --at is missing: the path under which programs see the files
 ! Try: millrace store --help
 ? 2
@@ -113,7 +113,7 @@ $ millrace store mount
 ! millrace: PATH is missing: where to mount
 ! Try: millrace store --help
 ? 2
-$ millrace store up --packs packs --at /data --hosts a --hostfile b
+$ millrace store up --pack packs --at /data --hosts a --hostfile b
 ! millrace: --hosts and --hostfile are alternatives; give one
 ! Try: millrace store --help
 ? 2

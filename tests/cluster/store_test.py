@@ -103,7 +103,7 @@ class StoreTest(unittest.TestCase):
     def store(self, action: str, *arguments: str, partitions: int = 4, origin: Optional[str] = None,
               packs: Optional[Path] = None) -> list[str]:
         directory = packs or self.shared / f"packs{partitions}"
-        return [*self.environment(), MILLRACE, "store", action, "--packs", str(directory), "--at", ROOT,
+        return [*self.environment(), MILLRACE, "store", action, "--pack", str(directory), "--at", ROOT,
                 "--hosts", ",".join(self.hosts.names), *(("--origin", origin) if origin else ()), *arguments]
 
     def on_all(self, *command: str) -> list[str]:
@@ -197,7 +197,7 @@ assert os.path.exists("{ROOT}/final/0") and not os.path.exists("{ROOT}/out")
         (programs / "srun").chmod(0o755)
         done = self.hosts.run(LOGIN, *self.environment(
             PATH=f"{programs}:{os.environ['PATH']}", SLURM_JOB_ID="1", SLURM_JOB_NUM_NODES="3"),
-            MILLRACE, "store", "run", "--packs", str(self.shared / "packs4"), "--at", ROOT, "--", "true")
+            MILLRACE, "store", "run", "--pack", str(self.shared / "packs4"), "--at", ROOT, "--", "true")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertNotIn("srun", done.stderr)
         for name in self.hosts.names:

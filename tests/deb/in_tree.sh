@@ -30,7 +30,7 @@ want '^Usage: millrace store' millrace store --help
 mkdir dataset
 for i in $(seq 10 25); do printf 'ab%d' "$i" >"dataset/$i.bin"; done
 want '16 files' millrace store pack dataset -o packs
-want '^ab17' millrace store run --packs packs --at /data/set -- cat /data/set/17.bin
+want '^ab17' millrace store run --pack packs --at /data/set -- cat /data/set/17.bin
 cat >load.py <<'PYTHON'
 import millrace
 from millrace import trace

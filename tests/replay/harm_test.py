@@ -128,7 +128,7 @@ class HarmTest(unittest.TestCase):
         listed = self.base / "list"
         listed.write_text("".join(f"{self.data}/class{i % 3}/{i}\n" for i in range(FILES)))
         replay = ("replay", trace, "--onto", self.data)
-        run = ("store", "run", "--packs", self.pack(), "--at", self.data, "--")
+        run = ("store", "run", "--pack", self.pack(), "--at", self.data, "--")
         in_store = (("advise", trace, "--try", "--try-folder", self.tries),
                     (*run, MILLRACE, *replay, "--root", self.data),
                     (*run, MILLRACE, *replay, "--root", self.data, "--existing"))

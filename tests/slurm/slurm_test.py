@@ -185,7 +185,7 @@ class SlurmTest(unittest.TestCase):
 
     def test_a_cancelled_job_leaves_no_store(self):
         job = self.begin_store(
-            "cancelled", "millrace store run --packs $packs --at /data/train -- srun --mpi=pmix "
+            "cancelled", "millrace store run --pack $packs --at /data/train -- srun --mpi=pmix "
             f"sh -c 'cat /data/train/*/* >/dev/null; touch {self.shared}/cancelled; sleep 1000'")
         self.assertNotEqual(self.files_of_stores(), [])
         self.assertEqual(self.slurm.run("scancel", job).returncode, 0)
@@ -193,7 +193,7 @@ class SlurmTest(unittest.TestCase):
 
     def test_a_script_that_ends_without_down_leaves_no_store(self):
         job = self.begin_store(
-            "up", 'eval "$(millrace store up --packs $packs --at /data/train)"',
+            "up", 'eval "$(millrace store up --pack $packs --at /data/train)"',
             f"srun --mpi=pmix sh -c 'cat /data/train/*/* >/dev/null' && touch {self.shared}/up")
         self.check_job_ended_and_left_nothing(job)
 

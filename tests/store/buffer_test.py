@@ -390,7 +390,7 @@ sys.stdin.read()
         self.assert_clean()
 
     def test_without_a_directory_for_new_files_there_is_no_buffer(self):
-        self.args = ["--packs", self.packs, "--at", self.root, "--local", self.local, "--buffer", "*"]
+        self.args = ["--pack", self.packs, "--at", self.root, "--local", self.local, "--buffer", "*"]
         for path in sorted(self.source.rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
         self.source.rmdir()

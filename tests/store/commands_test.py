@@ -164,7 +164,7 @@ class Commands(Comparison):
 
     def start(self, mode: str) -> None:
         if mode == "fuse":
-            self.store("mount", "--packs", self.folder / "packs", self.mounted, "--background")
+            self.store("mount", "--pack", self.folder / "packs", self.mounted, "--background")
             self.environments[mode] = dict(os.environ)
         else:
             words = {"default": [], "fast": ["--fast"], "save": ["--save", self.save]}[mode]

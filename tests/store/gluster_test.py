@@ -71,7 +71,7 @@ class GlusterTest(unittest.TestCase):
     def up(self, *flags) -> None:
         self.root, local = self.folder / "data", self.folder / "local"
         local.mkdir(exist_ok=True)
-        lines = self.store("up", "--packs", self.packs, "--at", self.root, "--local", local, *flags).splitlines()
+        lines = self.store("up", "--pack", self.packs, "--at", self.root, "--local", local, *flags).splitlines()
         exports = dict(line.removeprefix("export ").split("=", 1) for line in lines)
         self.environment = {**os.environ, **{name: shlex.split(value)[0] for name, value in exports.items()}}
         self.node = Path(self.environment["MILLRACE_STORE"])

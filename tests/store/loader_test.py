@@ -94,7 +94,7 @@ class LoaderOnStore(unittest.TestCase):
         self.store("pack", self.source, "-o", self.packs, "--partitions", "3", "--codec", codec)
 
     def up(self, *words) -> Path:
-        lines = self.store("up", "--packs", self.packs, "--at", self.root, "--local", self.local,
+        lines = self.store("up", "--pack", self.packs, "--at", self.root, "--local", self.local,
                            *words).stdout.splitlines()
         self.exports = {name: value.strip("'") for name, value in
                         (line.removeprefix("export ").split("=", 1) for line in lines)}

@@ -49,7 +49,7 @@ def why_not() -> str:
         (Path(folder) / "source").mkdir()
         (Path(folder) / "at").mkdir()
         subprocess.run([MILLRACE, "store", "pack", "source", "-o", "packs"], cwd=folder, capture_output=True, check=True)
-        tried = subprocess.run([MILLRACE, "store", "mount", "--packs", "packs", "at", "--background"], cwd=folder,
+        tried = subprocess.run([MILLRACE, "store", "mount", "--pack", "packs", "at", "--background"], cwd=folder,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
         if tried.returncode != 0:
             return tried.stderr.strip()
@@ -116,7 +116,7 @@ class MountTest(unittest.TestCase):
         """In the foreground of a process of its own."""
         log = open(self.folder / "log", "w")
         self.addCleanup(log.close)
-        process = subprocess.Popen([MILLRACE, "store", "mount", *(what or ["--packs", self.packs]), self.at, *options],
+        process = subprocess.Popen([MILLRACE, "store", "mount", *(what or ["--pack", self.packs]), self.at, *options],
                                    stdout=subprocess.DEVNULL, stderr=log)
         self.addCleanup(process.wait)
         self.addCleanup(subprocess.run, ["umount", "-l", self.at], capture_output=True)
@@ -240,7 +240,7 @@ class MountTest(unittest.TestCase):
                     file.seek(-1, os.SEEK_CUR)
                     file.write(bytes([byte[0] ^ 1]))
                 begin = f"millrace: store: 'text' in {partition.name} at byte {text['offset']}: "
-                process = self.mount(what=["--packs", self.packs, "--origin", self.folder / "nowhere"])
+                process = self.mount(what=["--pack", self.packs, "--origin", self.folder / "nowhere"])
                 for _ in range(3):
                     with self.assertRaises(OSError) as caught:
                         (self.at / "text").read_bytes()
@@ -260,7 +260,7 @@ class MountTest(unittest.TestCase):
     def test_a_missing_partition_leaves_the_others(self):
         self.pack("--codec", "none")
         os.remove(self.packs / "part-00001.pack")
-        process = self.mount(what=["--packs", self.packs, "--origin", self.folder / "nowhere"])
+        process = self.mount(what=["--pack", self.packs, "--origin", self.folder / "nowhere"])
         read = []
         for path in sorted(self.source.glob("train/deep/*")):
             try:
@@ -318,7 +318,7 @@ class MountTest(unittest.TestCase):
         with open(self.at / "raw", "rb"):
             self.assertIn("programs still use it", self.run_store("unmount", self.at, code=1).stderr)
             self.assertIn("mounted here already",
-                          self.run_store("mount", "--packs", self.packs, self.at, code=1).stderr)
+                          self.run_store("mount", "--pack", self.packs, self.at, code=1).stderr)
         self.unmount(process)
 
     def test_in_the_background(self):
@@ -326,7 +326,7 @@ class MountTest(unittest.TestCase):
         self.addCleanup(subprocess.run, ["umount", "-l", self.at], capture_output=True)
         reading, writing = os.pipe()
         os.set_inheritable(writing, True)
-        subprocess.run([MILLRACE, "store", "mount", "--packs", self.packs, self.at, "--background"], check=True,
+        subprocess.run([MILLRACE, "store", "mount", "--pack", self.packs, self.at, "--background"], check=True,
                        pass_fds=[writing], capture_output=True, timeout=PATIENCE_S)  # does not keep our pipes
         os.close(writing)
         os.set_blocking(reading, False)
@@ -340,7 +340,7 @@ class MountTest(unittest.TestCase):
         self.pack()
         local = self.folder / "local"
         local.mkdir()
-        up = self.run_store("up", "--packs", self.packs, "--at", "/data", "--local", local, "--capacity", "3MiB")
+        up = self.run_store("up", "--pack", self.packs, "--at", "/data", "--local", local, "--capacity", "3MiB")
         node = up.stdout.splitlines()[0].split("=")[1].strip("'")
         self.addCleanup(subprocess.run, [MILLRACE, "store", "down", "--node", node], capture_output=True)
         process = self.mount(what=["--node", node])
@@ -352,9 +352,9 @@ class MountTest(unittest.TestCase):
 
     def test_errors_say_what_to_do(self):
         self.pack()
-        cases = [(["mount", "--packs", self.packs, self.folder / "missing"], "cannot mount here"),
-                 (["mount", "--packs", self.packs, self.source / "raw"], "is not a directory"),
-                 (["mount", "--packs", self.source, self.at], "has no catalogue"),
+        cases = [(["mount", "--pack", self.packs, self.folder / "missing"], "cannot mount here"),
+                 (["mount", "--pack", self.packs, self.source / "raw"], "is not a directory"),
+                 (["mount", "--pack", self.source, self.at], "has no catalogue"),
                  (["unmount", self.at], "has mounted nothing here")]
         for words, message in cases:
             with self.subTest(words=words):

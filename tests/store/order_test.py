@@ -52,7 +52,7 @@ class WarmOrder(unittest.TestCase):
 
     def up(self, *words) -> None:
         (self.folder / "local").mkdir(exist_ok=True)
-        lines = self.store("up", "--packs", self.folder / "packs", "--at", self.root, "--local", self.folder / "local",
+        lines = self.store("up", "--pack", self.folder / "packs", "--at", self.root, "--local", self.folder / "local",
                            "--capacity", ROOM * 4096, *words).stdout.splitlines()
         exports = dict(line.removeprefix("export ").split("=", 1) for line in lines)
         self.exports = {name: value.strip("'") for name, value in exports.items()}

@@ -365,7 +365,7 @@ class Comparison:
         return True
 
     def up(self, mode: str, *words) -> None:
-        exports = self.store("up", "--packs", self.folder / "packs", "--at", self.root, *words)
+        exports = self.store("up", "--pack", self.folder / "packs", "--at", self.root, *words)
         self.environments[mode] = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1",
                                    **{name: shlex.split(value)[0] for name, _, value in
                                       (line.removeprefix("export ").partition("=") for line in exports.splitlines())}}

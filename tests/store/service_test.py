@@ -88,7 +88,7 @@ class ServiceTest(unittest.TestCase):
         listed = json.loads(self.store("list", self.packs, "--json").stdout)
         self.paths = {i + 1: entry for i, entry in enumerate(listed["entries"])}
         self.files = [i for i, entry in self.paths.items() if entry["kind"] == "file"]
-        self.up_args = ["--packs", self.packs, "--at", self.folder / "data", "--local", self.local]
+        self.up_args = ["--pack", self.packs, "--at", self.folder / "data", "--local", self.local]
 
     def store(self, *words, code=0, environment=None):
         done = subprocess.run([MILLRACE, "store", *map(str, words)], capture_output=True, text=True,
@@ -335,9 +335,9 @@ class ServiceTest(unittest.TestCase):
         self.assertTrue(wait_until(lambda: not node.exists()))
 
     def test_mistakes_are_named(self):
-        self.assertIn("--packs is missing", self.store("up", "--at", "/x", code=2).stderr)
-        self.assertIn("--at is missing", self.store("up", "--packs", self.packs, code=2).stderr)
-        self.assertIn("no such pack", self.store("up", "--packs", self.folder / "no", "--at", "/x", "--local",
+        self.assertIn("--pack is missing", self.store("up", "--at", "/x", code=2).stderr)
+        self.assertIn("--at is missing", self.store("up", "--pack", self.packs, code=2).stderr)
+        self.assertIn("no such pack", self.store("up", "--pack", self.folder / "no", "--at", "/x", "--local",
                                                  self.local, code=1).stderr)
         self.assertIn("put it after --", self.store("run", *self.up_args, code=2).stderr)
         self.assertIn("only `run` takes", self.store("list", self.packs, "--", "x", code=2).stderr)

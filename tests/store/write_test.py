@@ -39,7 +39,7 @@ class WriteTest(unittest.TestCase):
         self.environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
         self.environment.pop("MILLRACE_STORE", None)
         self.store("pack", self.source, "-o", self.packs)
-        self.args = ["--packs", self.packs, "--at", self.root, "--local", self.local]
+        self.args = ["--pack", self.packs, "--at", self.root, "--local", self.local]
 
     def store(self, *words, code=0, environment=None):
         done = subprocess.run([MILLRACE, "store", *map(str, words)], capture_output=True, text=True,

@@ -88,7 +88,7 @@ class Job:
         self.dataset = snapshot(str(self.folder / "origin"))
 
     def arguments(self) -> list[str]:
-        return ["--packs", str(self.folder / "packs"), "--at", str(self.folder / "root"), "--local", str(self.folder / "local"),
+        return ["--pack", str(self.folder / "packs"), "--at", str(self.folder / "root"), "--local", str(self.folder / "local"),
                 "--save", str(self.folder / "save"), *self.words]
 
     def perform(self) -> list[str]:

@@ -175,7 +175,7 @@ class Store:
 
     def arguments(self) -> list[str]:
         save = ("--save", self.upper) if self.setting == "save" else ()
-        return ["--packs", str(self.folder / "packs"), "--at", self.root, *save, *self.words]
+        return ["--pack", str(self.folder / "packs"), "--at", self.root, *save, *self.words]
 
     def start(self, driver: list, count: int) -> None:
         run([MILLRACE, "store", "pack", self.origin, "-o", str(self.folder / "packs")])

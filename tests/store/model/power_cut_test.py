@@ -164,7 +164,7 @@ class Session:
             disk.start()
 
     def arguments(self) -> list:
-        return ["--packs", self.folder / "packs", "--at", self.folder / "root", "--local", self.disks["local"].place,
+        return ["--pack", self.folder / "packs", "--at", self.folder / "root", "--local", self.disks["local"].place,
                 "--save", self.disks["save"].place, *self.words]
 
     def sample(self) -> None:

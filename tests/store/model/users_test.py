@@ -101,7 +101,7 @@ md5sum < new/large; mv new/large new/moved; stat -c %s new/moved"""
         shutil.copytree(source, plain)
         wanted = subprocess.run(["bash", "-ec", script], capture_output=True, text=True, check=True).stdout
         shutil.rmtree(plain)
-        done = subprocess.run([*AS_USER, MILLRACE, "store", "run", "--packs", self.folder / "packs", "--at", plain, "--local", local,
+        done = subprocess.run([*AS_USER, MILLRACE, "store", "run", "--pack", self.folder / "packs", "--at", plain, "--local", local,
                                "--save", save, "--", "bash", "-ec", script], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, wanted), done.stderr)
         self.assertEqual((save / "new" / "moved").stat().st_uid, NOBODY)
@@ -116,7 +116,7 @@ md5sum < new/large; mv new/large new/moved; stat -c %s new/moved"""
         save.chmod(0o555)
         subprocess.run([MILLRACE, "store", "pack", source, "-o", self.folder / "packs"], check=True, capture_output=True)
         local = self.mount("tmpfs", "size=16m")
-        done = subprocess.run([*AS_USER, MILLRACE, "store", "run", "--packs", self.folder / "packs", "--at", self.folder / "root", "--local",
+        done = subprocess.run([*AS_USER, MILLRACE, "store", "run", "--pack", self.folder / "packs", "--at", self.folder / "root", "--local",
                                local, "--save", save, "--", "sh", "-c", f"cat {self.folder}/root/a; echo x > {self.folder}/root/b; echo $?"],
                               capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual(done.stdout.splitlines()[0], "a", done.stderr)
