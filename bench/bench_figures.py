@@ -93,7 +93,7 @@ train: {{epochs: 2, computation_time: {step}}}
 
     def npz(self):
         text = self.dataset("npz", "npz", COUNT)
-        self.bench(text, "--generate-only")
+        self.bench(text, "--generate", "workflow.train=false")
         floor = self.floor("npz")
         ours = max(one["samples_per_second"] for one in self.bench(text)["passes"])
         dlio = self.dlio_speed("npz", 1)
@@ -102,7 +102,7 @@ train: {{epochs: 2, computation_time: {step}}}
 
     def hdf5(self):
         text = self.dataset("hdf5", "hdf5", 64, COUNT // 64)
-        self.bench(text, "--generate-only")
+        self.bench(text, "--generate", "workflow.train=false")
         passes = self.bench(text)["passes"]
         one = self.bench(text, "reader.read_threads=1")["passes"]
         ours = max(each["samples_per_second"] for each in passes)
@@ -118,7 +118,7 @@ train: {{epochs: 2, computation_time: {step}}}
         text = self.dataset("hdf5_gzip", "hdf5", 8, 64)
         floats = ["dataset.compression=gzip", "dataset.enable_chunking=True", "dataset.content=physics",
                   "dataset.record_element_type=float32"]
-        self.bench(text, "--generate-only", *floats)
+        self.bench(text, "--generate", "workflow.train=false", *floats)
         ours = peer = 0
         for _ in range(3):
             passes = self.bench(text, *floats, "reader.read_threads=1")["passes"]
@@ -146,7 +146,7 @@ train: {{epochs: 2, computation_time: {step}}}
             ours = floor = 0
             for _ in range(3):
                 begin = time.monotonic()
-                self.bench(text, "--generate-only")
+                self.bench(text, "--generate", "workflow.train=false")
                 taken = time.monotonic() - begin
                 size = sum(path.stat().st_size for path in (self.folder / name).rglob("*") if path.is_file())
                 ours = max(ours, size / taken)

@@ -117,7 +117,7 @@ class Installed:
             self.assertEqual(sorted(done.stdout.splitlines()), ["0 of 2 None", "1 of 2 None"])
 
     def test_the_workloads_of_the_benchmark_are_installed(self):
-        done = self.run_command("millrace", "bench", "--list", PATH=self.path())
+        done = self.run_command("millrace", "bench", "list", PATH=self.path())
         listed = {line.split()[0] for line in done.stdout.splitlines() if line.strip()}
         self.assertLessEqual({file.stem for file in (SOURCE / "workloads").glob("*.yaml")}, listed)
 

@@ -41,7 +41,7 @@ Error no_workload(std::string_view name, const std::filesystem::path& config_dir
     known.insert(known.begin(), others.begin(), others.end());
   }
   return fail(Errc::kNotFound,
-              "there is no workload '{}'{}; `millrace bench --list` shows all, and a path such as "
+              "there is no workload '{}'{}; `millrace bench list` shows all, and a path such as "
               "./{}.yaml takes a file",
               printable(name), did_you_mean(name, known), printable(name));
 }

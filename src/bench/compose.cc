@@ -255,7 +255,7 @@ Result<std::string> chosen_by(std::span<const std::string> overrides) {
 
 Error no_choice() {
   return fail(Errc::kInvalidArgument,
-              "which workload? Name one that `millrace bench --list` shows, or a YAML file");
+              "which workload? Name one that `millrace bench list` shows, or a YAML file");
 }
 
 // The file to begin with. If nobody chose a workload, the config.yaml of the folder does.

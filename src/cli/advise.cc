@@ -15,11 +15,9 @@ namespace millrace::cli {
 namespace {
 
 Result<advise::Trial> tried(const Arguments& arguments, const analyze::Profile& profile) {
-  const auto& paths = arguments.positionals();
-  if (paths.size() != 1) return fail(Errc::kInvalidArgument, "--try takes one trace");
-  ASSIGN_OR_RETURN(
-      advise::Trial trial,
-      try_store({.trace = paths.front(), .parent = arguments.value("try-folder")}).within("--try"));
+  ASSIGN_OR_RETURN(advise::Trial trial, try_store({.trace = arguments.positionals().front(),
+                                                   .parent = arguments.value("scratch")})
+                                            .within("--try"));
   trial.gain = advise::measured_gain(profile, trial);
   return trial;
 }
@@ -60,15 +58,25 @@ Result<int> advise_with(const Arguments& arguments, Output& output, comm::Comm& 
   return kExitSuccess;
 }
 
+Status check_advise(const Arguments& arguments) {
+  const size_t count = arguments.positionals().size();
+  if (count == 0 && !arguments.has("rules")) {
+    return fail(Errc::kInvalidArgument, "advise needs a trace, or --rules");
+  }
+  if (count > 0 && arguments.has("rules")) {
+    return fail(Errc::kInvalidArgument, "--rules takes no trace");
+  }
+  if (count != 1 && arguments.has("try")) {
+    return fail(Errc::kInvalidArgument, "--try takes one trace");
+  }
+  return {};
+}
+
 Result<int> run_advise(const Arguments& arguments, Output& output) {
   if (arguments.has("rules")) {
     output.print(arguments.has("json") ? advise::rules_json()
                                        : advise::rules_text(output.terminal()));
     return kExitSuccess;
-  }
-  if (arguments.positionals().empty()) {
-    fmt::print(stderr, "millrace: advise needs a trace, or --rules\nTry: millrace advise --help\n");
-    return kExitUsage;
   }
   return with_ranks([&](comm::Comm& comm) { return advise_with(arguments, output, comm); });
 }
@@ -76,18 +84,17 @@ Result<int> run_advise(const Arguments& arguments, Output& output) {
 }  // namespace
 
 Command advise_command() {
-  std::vector<Option> options = {
+  const std::vector<Option> options = {
       json_option(),
       {.name = "rules", .help = "list all rules and exit"},
       {.name = "try",
        .help = "measure what millrace store gains, on a sample of the "
                "dataset"},
-      {.name = "try-folder",
+      {.name = "scratch",
        .value = "DIR",
-       .help = "where to put the sample, at most 1 GiB ($TMPDIR or /tmp)",
-       .kind = ValueKind::kDirectory}};
-  for (Option& option : input_options()) options.push_back(std::move(option));
-  for (Option& option : machine_options()) options.push_back(std::move(option));
+       .help = "with --try: where the sample goes, at most 1 GiB ($TMPDIR or /tmp)",
+       .kind = ValueKind::kDirectory,
+       .needs = "try"}};
   Positional traces = traces_positional();
   traces.help = "a trace, or a profile saved by `report --json`";
   traces.required = false;
@@ -105,13 +112,14 @@ Command advise_command() {
           "files, and on a store with the same files (`millrace store run`, `millrace replay`). The "
           "measured gain is printed beside the estimate. The dataset must still be there; it is only "
           "read. The sample has at most 10,000 files and 1 GiB, and is removed at the end.",
-      .options = std::move(options),
+      .options = joined({options, input_options(), machine_options()}),
       .positionals = {std::move(traces)},
       .examples = {{"millrace advise t/", "what to change in the job recorded into t/"},
                    {"millrace advise t/ --data-storage lustre --memory 256GiB",
                     "for a job that ran on a cluster"},
                    {"millrace advise t/ --try", "and measure what a store would gain"},
                    {"millrace advise --rules", "list all rules"}},
+      .check = check_advise,
       .run = run_advise,
   };
 }

@@ -98,7 +98,7 @@ Result<Sample> choose_sample(std::vector<std::string> files, uint64_t room_bytes
   if (!sample.files.empty()) return sample;
   return fail(Errc::kNotFound,
               "of {} that the job read, none is here, can be read and fits into {}; the first is "
-              "{}. Run this where the dataset is, or choose a larger --try-folder",
+              "{}. Run this where the dataset is, or choose a larger --scratch",
               counted(sample.dataset_count, "data file", "data files"), format_bytes(limit_bytes),
               printable(files.front()));
 }
@@ -201,7 +201,7 @@ class Trying {
             trace_,
             "--root",
             sample_.root,
-            "--files",
+            "--files-from",
             folder_.path() / "files",
             "--existing",
             "--json",
@@ -256,14 +256,13 @@ class Trying {
     drop_cache(folder_.path() / "packs");
     if (is_memory(folder_.path())) {
       trial_.notes.emplace_back(
-          "the packed sample was in memory (tmpfs); --try-folder chooses another place");
+          "the packed sample was in memory (tmpfs); --scratch chooses another place");
     }
     const std::string at = folder_.path() / "at";
     ASSIGN_OR_RETURN(
         const std::string printed,
-        run_script(
-            {program_, "store", "run", "--pack", folder_.path() / "packs", "--at", at, "--"},
-            R"("$@" >"$0.cold" && "$@" >"$0.hot" && "$@" >"$0.again")", "store", at));
+        run_script({program_, "store", "run", "--pack", folder_.path() / "packs", "--at", at, "--"},
+                   R"("$@" >"$0.cold" && "$@" >"$0.hot" && "$@" >"$0.again")", "store", at));
     if (!printed.empty()) trial_.notes.push_back(printed.substr(0, printed.find('\n')));
     return take("store", trial_.store);
   }

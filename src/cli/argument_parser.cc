@@ -5,7 +5,7 @@
 
 #include "base/spelling.h"
 #include "base/text.h"
-#include "base/units.h"
+#include "cli/help.h"
 
 namespace millrace::cli {
 namespace {
@@ -19,26 +19,6 @@ Status check_choice(const std::vector<std::string>& choices, const std::string& 
 }
 
 }  // namespace
-
-bool Arguments::has(std::string_view option) const { return options_.contains(option); }
-
-std::optional<std::string> Arguments::value(std::string_view option) const {
-  const auto found = options_.find(option);
-  if (found == options_.end()) return std::nullopt;
-  return found->second.back();
-}
-
-std::vector<std::string> Arguments::values(std::string_view option) const {
-  const auto found = options_.find(option);
-  return found == options_.end() ? std::vector<std::string>() : found->second;
-}
-
-Option json_option() { return {.name = "json", .help = "print the result as JSON"}; }
-
-Status check_bytes(std::string_view text) {
-  RETURN_IF_ERROR(parse_bytes(text));
-  return {};
-}
 
 Result<Arguments> ArgumentParser::parse(const std::vector<std::string>& words) {
   words_ = &words;
@@ -77,12 +57,7 @@ Status ArgumentParser::take_long(std::string_view word) {
         equals == std::string_view::npos ? std::nullopt : std::optional(word.substr(equals + 1));
     return take_option(option, attached, fmt::format("--{}", name));
   }
-  std::vector<std::string> known;
-  for (const Option& option : command_.options)
-    known.emplace_back(fmt::format("--{}", option.name));
-  const std::string given = fmt::format("--{}", name);
-  return fail(Errc::kInvalidArgument, "unknown option '{}'{}", printable(given),
-              did_you_mean(given, known));
+  return unknown_option(fmt::format("--{}", name));
 }
 
 Status ArgumentParser::take_letters(std::string_view word) {
@@ -93,14 +68,22 @@ Status ArgumentParser::take_letters(std::string_view word) {
         std::find_if(command_.options.begin(), command_.options.end(),
                      [&](const Option& each) { return letter != '\0' && each.letter == letter; });
     if (option == command_.options.end()) {
-      return fail(Errc::kInvalidArgument, "unknown option '-{}'",
-                  printable(std::string_view(&letter, 1)));
+      return unknown_option(fmt::format("-{}", letter));
     }
     const std::string shown = fmt::format("-{}", letter);
     if (!option->value.empty() && !word.empty()) return take_option(*option, word, shown);
     RETURN_IF_ERROR(take_option(*option, std::nullopt, shown));
   }
   return {};
+}
+
+Error ArgumentParser::unknown_option(const std::string& given) const {
+  std::vector<std::string> known;
+  for (const Option& option : command_.options) known.push_back(fmt::format("--{}", option.name));
+  std::string hint = did_you_mean(given, known);
+  if (hint.empty()) hint = "; it takes " + (known.empty() ? "no options" : join(known, ", "));
+  return fail(Errc::kInvalidArgument, "{} takes no option '{}'{}", command_.name, printable(given),
+              hint);
 }
 
 Status ArgumentParser::take_option(const Option& option, std::optional<std::string_view> attached,
@@ -132,11 +115,24 @@ Status ArgumentParser::take_positional(const std::string& word) {
   const bool repeats = std::any_of(expected.begin(), expected.end(),
                                    [](const Positional& each) { return each.repeatable; });
   if (beyond && !repeats) {
-    return fail(Errc::kInvalidArgument, "unexpected argument '{}'", printable(word));
+    return fail(Errc::kInvalidArgument, "unexpected argument '{}'; usage: {}", printable(word),
+                usage_line(command_));
   }
   const Positional& positional = beyond ? expected.back() : expected[index];
   RETURN_IF_ERROR(check_choice(positional.choices, word));
   arguments_.positionals_.push_back(word);
+  return {};
+}
+
+Status ArgumentParser::check_others(const Option& option) const {
+  if (!option.needs.empty() && !arguments_.has(option.needs)) {
+    return fail(Errc::kInvalidArgument, "--{} needs --{}", option.name, option.needs);
+  }
+  for (const std::string_view other : option.alternatives) {
+    if (!arguments_.has(other)) continue;
+    return fail(Errc::kInvalidArgument, "--{} and --{} are alternatives; give one", option.name,
+                other);
+  }
   return {};
 }
 
@@ -147,12 +143,16 @@ Status ArgumentParser::check_complete() const {
     return fail(Errc::kInvalidArgument, "{} is missing: {}", missing.name, missing.help);
   }
   for (const Option& option : command_.options) {
-    if (!option.required || arguments_.has(option.name)) continue;
+    if (arguments_.has(option.name)) {
+      RETURN_IF_ERROR(check_others(option));
+      continue;
+    }
+    if (!option.required) continue;
     const std::string shown = option.letter != '\0' ? fmt::format("-{}", option.letter)
                                                     : fmt::format("--{}", option.name);
     return fail(Errc::kInvalidArgument, "{} {} is missing: {}", shown, option.value, option.help);
   }
-  if (command_.runs_program && !command_.program_is_optional && arguments_.program_.empty()) {
+  if (command_.runs_program && arguments_.program_.empty()) {
     return fail(Errc::kInvalidArgument, "the program to run is missing; put it after --");
   }
   return {};

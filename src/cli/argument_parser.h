@@ -22,9 +22,11 @@ class ArgumentParser {
  private:
   Status take_long(std::string_view word);
   Status take_letters(std::string_view word);
+  Error unknown_option(const std::string& given) const;
   Status take_option(const Option& option, std::optional<std::string_view> attached,
                      std::string_view shown);
   Status take_positional(const std::string& word);
+  Status check_others(const Option& option) const;
   Status check_complete() const;
 
   const Command& command_;

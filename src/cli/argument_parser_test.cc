@@ -74,8 +74,8 @@ TEST(ArgumentParser, AProgramKeepsItsOwnOptions) {
 }
 
 TEST(ArgumentParser, ErrorsSuggestWhatWasMeant) {
-  EXPECT_EQ(error_of({"f", "--ouput", "x"}), "unknown option '--ouput'; did you mean '--output'?");
-  EXPECT_EQ(error_of({"f", "-x"}), "unknown option '-x'");
+  EXPECT_EQ(error_of({"f", "--ouput", "x"}),
+            "trace takes no option '--ouput'; did you mean '--output'?");
   EXPECT_EQ(error_of({"f", "--output"}), "--output needs a value: --output DIR");
   EXPECT_EQ(error_of({"f", "-o", "--"}), "-o needs a value: -o DIR");
   EXPECT_EQ(error_of({"f", "--all=yes"}), "--all takes no value");
@@ -87,14 +87,42 @@ TEST(ArgumentParser, ErrorsSuggestWhatWasMeant) {
   EXPECT_EQ(error_of({}), "FILE is missing: what to read");
 }
 
-TEST(ArgumentParser, NamesAnUnexpectedArgument) {
+TEST(ArgumentParser, AnUnexpectedArgumentIsNamedWithTheUsage) {
   Command command = trace_like();
   command.positionals.pop_back();
-  EXPECT_EQ(ArgumentParser(command).parse({"a", "b"}).error().message(), "unexpected argument 'b'");
+  EXPECT_EQ(ArgumentParser(command).parse({"a", "b"}).error().message(),
+            "unexpected argument 'b'; usage: millrace trace [OPTIONS] FILE");
+}
+
+TEST(ArgumentParser, AnUnknownOptionIsNamedWithThoseThatAreKnown) {
+  EXPECT_EQ(error_of({"f", "-x"}),
+            "trace takes no option '-x'; it takes --output, --include, --level, --size, --all, "
+            "--verbose");
+  const Command bare{.name = "store unmount"};
+  EXPECT_EQ(ArgumentParser(bare).parse({"--all"}).error().message(),
+            "store unmount takes no option '--all'; it takes no options");
+}
+
+TEST(ArgumentParser, AnOptionMayNeedAnother) {
+  Command command = trace_like();
+  command.options[3].needs = "all";
+  EXPECT_EQ(ArgumentParser(command).parse({"f", "--size", "1KiB"}).error().message(),
+            "--size needs --all");
+  EXPECT_TRUE(ArgumentParser(command).parse({"f", "--size", "1KiB", "--all"}).ok());
+  EXPECT_TRUE(ArgumentParser(command).parse({"f"}).ok());
+}
+
+TEST(ArgumentParser, AnOptionMayExcludeAnother) {
+  Command command = trace_like();
+  command.options[3].alternatives = {"all", "verbose"};
+  EXPECT_EQ(ArgumentParser(command).parse({"f", "-v", "--size", "1KiB"}).error().message(),
+            "--size and --verbose are alternatives; give one");
+  EXPECT_TRUE(ArgumentParser(command).parse({"f", "-av"}).ok());
 }
 
 TEST(ArgumentParser, ControlCharactersOfAWordDoNotReachTheTerminal) {
-  EXPECT_EQ(error_of({"f", "--\x1b[2J"}), "unknown option '--\\x1b[2J'");
+  EXPECT_THAT(error_of({"f", "--\x1b[2J"}),
+              testing::StartsWith("trace takes no option '--\\x1b[2J'; "));
 }
 
 }  // namespace

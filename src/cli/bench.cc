@@ -44,12 +44,30 @@ bool is_override(std::string_view word) {
   return word.find('=') != std::string_view::npos || word.starts_with('~');
 }
 
-Result<double> number_of(const Arguments& arguments, std::string_view option, double otherwise) {
-  const auto text = arguments.value(option);
-  if (!text) return otherwise;
-  const auto value = Node(Node::Kind::kPlain, 1, *text).as_double();
+Result<double> parse_factor(std::string_view text) {
+  const auto value = Node(Node::Kind::kPlain, 1, std::string(text)).as_double();
   if (value.ok() && *value > 0) return *value;
-  return fail(Errc::kInvalidArgument, "--{} needs a number above 0, not '{}'", option, *text);
+  return fail(Errc::kInvalidArgument, "'{}' is not a number above 0", printable(text));
+}
+
+Status check_factor(std::string_view text) {
+  RETURN_IF_ERROR(parse_factor(text));
+  return {};
+}
+
+// Of each action: one workload, named or chosen by `workload=NAME`, and changes of its keys.
+Status check_workload(const Arguments& arguments) {
+  std::string_view workload;
+  for (const std::string& word : arguments.positionals()) {
+    if (is_override(word)) continue;
+    if (!workload.empty()) {
+      return fail(Errc::kInvalidArgument,
+                  "unexpected argument '{}': the workload is '{}'; KEY=VALUE changes a key of it",
+                  printable(word), printable(workload));
+    }
+    workload = word;
+  }
+  return {};
 }
 
 Result<Workload> workload_of(const Arguments& arguments) {
@@ -57,30 +75,31 @@ Result<Workload> workload_of(const Arguments& arguments) {
   for (const std::string& word : arguments.positionals()) {
     if (is_override(word)) {
       options.overrides.push_back(word);
-    } else if (word != "datasize") {
+    } else {
       options.workload = word;
     }
   }
   options.config_dir = arguments.value("config-dir").value_or("");
-  ASSIGN_OR_RETURN(options.scale, number_of(arguments, "scale", 1));
+  ASSIGN_OR_RETURN(options.scale, parse_factor(arguments.value("scale").value_or("1")));
   ASSIGN_OR_RETURN(Workload workload, bench::load_workload(options));
   if (arguments.has("generate")) workload.workflow.generate_data = true;
-  if (arguments.has("generate-only")) {
-    workload.workflow = {.generate_data = true, .train = false};
-  }
   if (arguments.has("verify")) workload.reader.verify = true;
   if (const auto loader = arguments.value("loader")) workload.reader.data_loader = *loader;
   if (arguments.value("cache") == "bypass") workload.reader.odirect = true;
   if (const auto folder = arguments.value("output")) workload.output.folder = *folder;
+  for (const std::string& warning : workload.warnings) {
+    fmt::print(stderr, "millrace: {}\n", warning);
+  }
   return workload;
 }
 
-std::string list_text(Output& output) {
+Result<int> run_list(const Arguments&, Output& output) {
   Table table({{""}, {"", Table::Align::kLeft, true}});
   for (const bench::CatalogEntry& entry : bench::list_workloads()) {
     table.add_row({entry.name, entry.summary});
   }
-  return table.render(output.terminal());
+  output.print(table.render(output.terminal()));
+  return kExitSuccess;
 }
 
 Status generate_dataset(const Workload& workload, comm::Comm& comm, const Arguments& arguments,
@@ -92,8 +111,7 @@ Status generate_dataset(const Workload& workload, comm::Comm& comm, const Argume
   {
     Progress progress({.label = "generating", .total = bytes / comm.size(), .counts_bytes = true});
     bench::GenerateOptions options;
-    ASSIGN_OR_RETURN(const double threads, number_of(arguments, "threads", 0));
-    options.thread_count = static_cast<size_t>(threads);
+    options.thread_count = count_of(arguments, "threads", 0);
     uint64_t shown = 0;
     options.on_progress = [&](uint64_t, uint64_t written) {
       progress.add(written - shown);
@@ -314,18 +332,11 @@ Result<int> find_max(const Workload& workload, const Arguments& arguments, Outpu
   return kExitSuccess;
 }
 
-Result<int> print_datasize(const Workload& workload, const Arguments& arguments, Output& output) {
-  const auto memory = arguments.value("memory");
-  if (!memory) {
-    return fail(Errc::kInvalidArgument,
-                "datasize needs --memory, that of one host, for example 64GiB");
-  }
-  bench::DataSizeQuestion question;
-  ASSIGN_OR_RETURN(question.host_memory_bytes, parse_bytes(*memory));
-  ASSIGN_OR_RETURN(const double accelerators, number_of(arguments, "accelerators", 1));
-  ASSIGN_OR_RETURN(const double hosts, number_of(arguments, "hosts", 1));
-  question.accelerator_count = static_cast<uint64_t>(accelerators);
-  question.host_count = static_cast<uint64_t>(hosts);
+Result<int> run_datasize(const Arguments& arguments, Output& output) {
+  ASSIGN_OR_RETURN(const Workload workload, workload_of(arguments));
+  bench::DataSizeQuestion question{.accelerator_count = count_of(arguments, "accelerators", 1),
+                                   .host_count = count_of(arguments, "nodes", 1)};
+  ASSIGN_OR_RETURN(question.host_memory_bytes, parse_bytes(*arguments.value("memory")));
   ASSIGN_OR_RETURN(const bench::DataSize size, bench::required_data_size(workload, question));
   if (!arguments.has("json")) {
     output.print(fmt::format("dataset.num_files_train={}\n{}, {}, because of {}\n", size.file_count,
@@ -349,40 +360,110 @@ Result<int> print_datasize(const Workload& workload, const Arguments& arguments,
 
 Result<int> run_bench(const Arguments& arguments, Output& output) {
   const auto started = monotonic_now();
-  if (arguments.has("list") || arguments.positionals().empty()) {
-    output.print(list_text(output));
-    return arguments.has("list") ? kExitSuccess : kExitUsage;
-  }
-  for (const std::string_view other : {"real-loader", "find-max-accelerators", "generate-only"}) {
-    if (!arguments.has("require-au") || !arguments.has(other)) continue;
-    fmt::print(stderr, "millrace: --require-au needs a run, which --{} is not\n", other);
-    return kExitUsage;
-  }
   ASSIGN_OR_RETURN(const Workload workload, workload_of(arguments));
-  for (const std::string& warning : workload.warnings) {
-    fmt::print(stderr, "millrace: {}\n", warning);
-  }
   if (arguments.has("show")) {
     output.print(bench::to_yaml(workload));
     return kExitSuccess;
   }
-  if (arguments.positionals().front() == "datasize") {
-    return print_datasize(workload, arguments, output);
-  }
   if (arguments.has("real-loader")) {
     return run_real_loader(workload, arguments.has("json"), output);
   }
-  if (arguments.has("find-max-accelerators")) return find_max(workload, arguments, output);
-  if (const auto ranks = arguments.value("ranks"); ranks && !is_launched()) {
-    ASSIGN_OR_RETURN(const double count, number_of(arguments, "ranks", 1));
-    if (count > 1) return run_again_under_launcher(static_cast<uint64_t>(count));
+  if (arguments.has("require-au") && !workload.workflow.train && !workload.workflow.checkpoint) {
+    return fail(Errc::kInvalidArgument, "--require-au needs a run, but workflow.train is false");
   }
+  if (arguments.has("find-max-accelerators")) return find_max(workload, arguments, output);
+  const uint64_t accelerators = count_of(arguments, "accelerators", 1);
+  if (accelerators > 1 && !is_launched()) return run_again_under_launcher(accelerators);
   return run_ranks(workload, arguments, output, started);
+}
+
+std::vector<Positional> workload_positionals() {
+  return {{.name = "WORKLOAD",
+           .help = "a name of `millrace bench list`, or a YAML file",
+           .kind = ValueKind::kFile},
+          {.name = "KEY=VALUE",
+           .help = "changes a key of the file",
+           .required = false,
+           .repeatable = true}};
+}
+
+std::vector<Option> workload_options() {
+  return {directory_option("config-dir", "where workloads and their defaults are, as for DLIO"),
+          {.name = "scale",
+           .value = "FACTOR",
+           .help = "shrink the dataset and the checkpoints: 0.01",
+           .check = check_factor}};
+}
+
+Command list_action() {
+  return {.name = "bench list",
+          .summary = "list the workloads that are shipped",
+          .description = "Lists the workloads that are shipped, and what each of them models.",
+          .examples = {{"millrace bench list", "the names that `millrace bench` knows"}},
+          .run = run_list};
+}
+
+Command datasize_action() {
+  const std::vector<Option> own = {
+      {.name = "accelerators",
+       .value = "N",
+       .help = "how many there are (1)",
+       .check = check_positive},
+      {.name = "nodes", .value = "N", .help = "how many there are (1)", .check = check_positive},
+      required(size_option("memory", "memory per host, for example 256GiB")),
+      json_option()};
+  return {.name = "bench datasize",
+          .summary = "how many files MLPerf Storage's rule asks for",
+          .description =
+              "Prints how many files MLPerf Storage's rule asks for: five times the "
+              "memory of all hosts, and at least 500 steps in an epoch.",
+          .options = joined({workload_options(), own}),
+          .positionals = workload_positionals(),
+          .examples = {{"millrace bench datasize unet3d_h100 --accelerators 4 --memory 64GiB",
+                        "the number of files for MLPerf Storage"}},
+          .check = check_workload,
+          .run = run_datasize};
+}
+
+std::vector<Option> bench_options() {
+  const std::vector<Option> own = {
+      {.name = "show", .help = "print the workload with all changes, and stop"},
+      {.name = "generate", .help = "make the dataset first; complete files stay"},
+      count_option("threads", "threads that generate (all CPUs)"),
+      {.name = "accelerators",
+       .value = "N",
+       .help = "start N ranks with mpirun, one for each emulated accelerator (1)",
+       .check = check_positive},
+      {.name = "loader",
+       .value = "NAME",
+       .help = "loader whose way of reading to emulate",
+       .choices = {"native", "pytorch", "tensorflow", "dali"}},
+      {.name = "real-loader",
+       .value = "NAME",
+       .help = "read with the loader itself, in Python; needs the dataset",
+       .choices = {"torch"},
+       .alternatives = {"generate", "accelerators", "loader", "compute", "cache", "verify",
+                        "require-au", "find-max-accelerators", "output"}},
+      {.name = "compute",
+       .value = "HOW",
+       .help = "sleep, or keep a core busy, for the compute time (sleep)",
+       .choices = {"sleep", "busy"}},
+      {.name = "cache",
+       .value = "HOW",
+       .help = "what to do with the page cache before (keep)",
+       .choices = {"keep", "drop", "warm", "bypass"}},
+      {.name = "verify", .help = "compare each sample with what was generated"},
+      {.name = "require-au", .help = "exit with 1 if the utilisation is below metric.au"},
+      {.name = "find-max-accelerators",
+       .help = "the most accelerators that this storage keeps busy; needs the dataset",
+       .alternatives = {"generate", "accelerators", "verify", "require-au", "output"}},
+      output_option(ValueKind::kDirectory, "where results go (millrace-bench/NAME/TIME)"),
+      json_option()};
+  return joined({workload_options(), own});
 }
 
 }  // namespace
 
-// long-function: it is a table.
 Command bench_command() {
   return {
       .name = "bench",
@@ -391,67 +472,21 @@ Command bench_command() {
           "Generates the dataset of a workload, loads it as the job would, waits as long as the "
           "accelerator would compute, evaluates, writes checkpoints, and reports how busy the "
           "accelerator was.\n\n"
-          "A workload is one of --list, or a file. Files of DLIO and MLPerf Storage work unchanged. "
-          "key=value changes a key of the file (train.epochs=1; ++workload.train.epochs=1 too).\n\n"
-          "`millrace bench datasize WORKLOAD` prints how many files MLPerf Storage's rule asks "
-          "for.",
-      .options = {{.name = "list", .help = "the workloads that are shipped"},
-                  {.name = "show", .help = "print the workload with all changes, and stop"},
-                  {.name = "config-dir",
-                   .value = "DIR",
-                   .help = "where workloads and their defaults are, as for DLIO",
-                   .kind = ValueKind::kDirectory},
-                  {.name = "scale",
-                   .value = "FACTOR",
-                   .help = "shrink the dataset and the checkpoints: 0.01"},
-                  {.name = "generate", .help = "make the dataset first; complete files stay"},
-                  {.name = "generate-only", .help = "make the dataset, and stop"},
-                  {.name = "threads", .value = "N", .help = "threads that generate (all CPUs)"},
-                  {.name = "ranks", .value = "N", .help = "start N ranks with mpirun"},
-                  {.name = "loader",
-                   .value = "NAME",
-                   .help = "loader whose access pattern to reproduce",
-                   .choices = {"native", "pytorch", "tensorflow", "dali"}},
-                  {.name = "real-loader",
-                   .value = "NAME",
-                   .help = "read with the loader itself, in Python; needs the dataset",
-                   .choices = {"torch"}},
-                  {.name = "compute",
-                   .value = "HOW",
-                   .help = "sleep, or keep a core busy, for the compute time (sleep)",
-                   .choices = {"sleep", "busy"}},
-                  {.name = "cache",
-                   .value = "HOW",
-                   .help = "what to do with the page cache before (keep)",
-                   .choices = {"keep", "drop", "warm", "bypass"}},
-                  {.name = "verify", .help = "compare each sample with what was generated"},
-                  {.name = "require-au",
-                   .help = "exit with 1 if the utilisation is below metric.au"},
-                  {.name = "find-max-accelerators",
-                   .help = "the most accelerators that this storage keeps busy"},
-                  {.name = "accelerators", .value = "N", .help = "datasize: how many there are"},
-                  {.name = "hosts", .value = "N", .help = "datasize: how many there are (1)"},
-                  {.name = "memory", .value = "SIZE", .help = "datasize: of one host"},
-                  {.name = "output",
-                   .letter = 'o',
-                   .value = "DIR",
-                   .help = "where results go (millrace-bench/NAME/TIME)",
-                   .kind = ValueKind::kDirectory},
-                  json_option()},
-      .positionals = {{.name = "WORKLOAD",
-                       .help = "a name of --list, or a YAML file",
-                       .kind = ValueKind::kFile,
-                       .required = false,
-                       .repeatable = true}},
+          "A workload is one of `millrace bench list`, or a file. Files of DLIO and MLPerf Storage "
+          "work unchanged. KEY=VALUE changes a key of the file (train.epochs=1; "
+          "++workload.train.epochs=1 too). To make only the dataset: --generate "
+          "workflow.train=false workflow.checkpoint=false.",
+      .actions = {list_action(), datasize_action()},
+      .options = bench_options(),
+      .positionals = workload_positionals(),
       .examples = {{"millrace bench small --generate", "a run of a few seconds"},
                    {"millrace bench unet3d_h100 --scale 0.01 --generate",
                     "MLPerf's UNet3D, a hundredth of it"},
-                   {"millrace bench resnet50_h100 reader.read_threads=4 --ranks 8",
+                   {"millrace bench resnet50_h100 reader.read_threads=4 --accelerators 8",
                     "eight ranks on this machine"},
                    {"millrace bench my.yaml ++workload.train.epochs=1 --loader pytorch",
-                    "a DLIO file, read as PyTorch's workers do"},
-                   {"millrace bench datasize unet3d_h100 --accelerators 4 --memory 64GiB",
-                    "the number of files for MLPerf Storage"}},
+                    "a DLIO file, read as PyTorch's workers do"}},
+      .check = check_workload,
       .run = run_bench,
   };
 }

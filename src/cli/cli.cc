@@ -17,25 +17,27 @@
 namespace millrace::cli {
 namespace {
 
-const Command* find_command(std::string_view name) {
-  for (const Command& command : commands()) {
-    if (command.name == name) return &command;
-  }
-  return nullptr;
-}
-
 int wrong_usage(std::string_view message, std::string_view help_command) {
   fmt::print(stderr, "millrace: {}\nTry: {}\n", message, help_command);
   return kExitUsage;
 }
 
 int unknown_verb(const std::string& word) {
-  std::vector<std::string> known;
-  for (const Command& command : commands()) {
-    if (!command.hidden) known.emplace_back(command.name);
+  const std::string hint = did_you_mean(word, names_of(commands()));
+  return wrong_usage(fmt::format("unknown verb '{}'{}", printable(word), hint), "millrace --help");
+}
+
+// The verb has actions, and `words` begins with none of them.
+int unknown_action(const Command& command, const std::vector<std::string>& words) {
+  const std::vector<std::string> known = names_of(command.actions);
+  const std::string help = fmt::format("millrace {} --help", command.name);
+  std::string hint = words.empty() ? "" : did_you_mean(words.front(), known);
+  if (hint.empty()) hint = fmt::format("; its actions are {}", join(known, ", "));
+  if (words.empty()) {
+    return wrong_usage(fmt::format("{} needs an action{}", command.name, hint), help);
   }
-  return wrong_usage(fmt::format("unknown verb '{}'{}", printable(word), did_you_mean(word, known)),
-                     "millrace --help");
+  return wrong_usage(
+      fmt::format("{} has no action '{}'{}", command.name, printable(words.front()), hint), help);
 }
 
 // Looks only before `--`: the program after it has its own --help.
@@ -48,10 +50,14 @@ bool asks_for_help(const std::vector<std::string>& words) {
 }
 
 int run_command(const Command& command, const std::vector<std::string>& words, Output& output) {
+  const Command* const action =
+      words.empty() ? nullptr : find_command(command.actions, words.front());
+  if (action != nullptr) return run_command(*action, {words.begin() + 1, words.end()}, output);
   if (asks_for_help(words)) {
     output.print(command_help(command, output.terminal()));
     return kExitSuccess;
   }
+  if (command.run == nullptr) return unknown_action(command, words);
   const std::string help = fmt::format("millrace {} --help", command.name);
   const auto arguments = ArgumentParser(command).parse(words);
   if (!arguments.ok()) return wrong_usage(arguments.error().message(), help);
@@ -70,10 +76,11 @@ int run_help(const std::vector<std::string>& words, Output& output) {
     output.print(program_help(commands(), output.terminal()));
     return kExitSuccess;
   }
-  const Command* command = find_command(words.front());
+  const Command* command = find_command(commands(), words.front());
   if (command == nullptr) return unknown_verb(words.front());
-  output.print(command_help(*command, output.terminal()));
-  return kExitSuccess;
+  std::vector<std::string> rest(words.begin() + 1, words.end());
+  rest.emplace_back("--help");
+  return run_command(*command, rest, output);
 }
 
 int run_version(const std::vector<std::string>& words, Output& output) {
@@ -99,7 +106,9 @@ int dispatch(const std::vector<std::string>& arguments, Output& output) {
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   if (first == "--help" || first == "-h" || first == "help") return run_help(rest, output);
   if (first == "--version" || first == "-V") return run_version(rest, output);
-  if (const Command* command = find_command(first)) return run_command(*command, rest, output);
+  if (const Command* command = find_command(commands(), first)) {
+    return run_command(*command, rest, output);
+  }
   if (first.starts_with('-')) {
     return wrong_usage(fmt::format("option '{}' must come after a verb", printable(first)),
                        "millrace --help");

@@ -7,14 +7,6 @@
 namespace millrace::cli {
 namespace {
 
-std::vector<std::string> visible_names(std::span<const Command> commands) {
-  std::vector<std::string> names;
-  for (const Command& command : commands) {
-    if (!command.hidden) names.emplace_back(command.name);
-  }
-  return names;
-}
-
 // In single quotes, which work in all three shells.
 std::string shell_word(std::string_view text) {
   std::string out = "'";
@@ -28,10 +20,20 @@ std::string shell_word(std::string_view text) {
   return out + "'";
 }
 
+// "'bench datasize'|'store pack'": a pattern for all actions of all verbs, in bash and zsh.
+std::string action_patterns(std::span<const Command> commands) {
+  std::vector<std::string> patterns;
+  for (const Command& command : commands) {
+    for (const Command& action : command.actions) patterns.push_back(shell_word(action.name));
+  }
+  return patterns.empty() ? "''" : join(patterns, "|");
+}
+
 // ---- bash -----------------------------------------------------------------------------------
 
 std::string bash_words(const Command& command) {
-  std::vector<std::string> words = {"--help"};
+  std::vector<std::string> words = names_of(command.actions);
+  words.emplace_back("--help");
   for (const Option& option : command.options) words.push_back(fmt::format("--{}", option.name));
   for (const Positional& positional : command.positionals) {
     words.insert(words.end(), positional.choices.begin(), positional.choices.end());
@@ -56,8 +58,10 @@ std::string bash_value_cases(const Command& command) {
   std::string out;
   for (const Option& option : command.options) {
     if (option.value.empty()) continue;
-    std::string pattern = fmt::format("{}:--{}", command.name, option.name);
-    if (option.letter != '\0') pattern += fmt::format("|{}:-{}", command.name, option.letter);
+    std::string pattern = shell_word(fmt::format("{}:--{}", command.name, option.name));
+    if (option.letter != '\0') {
+      pattern += "|" + shell_word(fmt::format("{}:-{}", command.name, option.letter));
+    }
     const std::string words = option.choices.empty()
                                   ? std::string(bash_files(option.kind))
                                   : fmt::format("-W {}", shell_word(join(option.choices, " ")));
@@ -108,10 +112,19 @@ std::string zsh_option(const Option& option) {
 std::string zsh_arguments(const Command& command) {
   std::vector<std::string> specs = {"'(-h --help)'{-h,--help}'[print help]'"};
   for (const Option& option : command.options) specs.push_back(zsh_option(option));
+  if (command.run == nullptr && !command.actions.empty()) {
+    specs.push_back(shell_word(fmt::format("1:action:({})", join(names_of(command.actions), " "))));
+  }
   for (const Positional& positional : command.positionals) {
+    // Not " ", which would keep zsh from completing options after it.
+    std::string action = zsh_action(positional.kind, positional.choices);
+    if (action == " ") action = "_nothing";
+    if (&positional == command.positionals.data() && !command.actions.empty()) {
+      action = fmt::format("{{_alternative 'actions:action:({})' 'others:{}:{}'}}",
+                           join(names_of(command.actions), " "), positional.name, action);
+    }
     specs.push_back(shell_word(fmt::format("{}:{}:{}", positional.repeatable ? "*" : "",
-                                           zsh_text(positional.help),
-                                           zsh_action(positional.kind, positional.choices))));
+                                           zsh_text(positional.help), action)));
   }
   return join(specs, " \\\n          ");
 }
@@ -131,9 +144,20 @@ std::string fish_files(ValueKind kind) {
 }
 
 std::string fish_command(const Command& command) {
+  // Of an action: both words were seen. Of a verb: none of its actions was.
+  std::string seen(command.name);
+  if (const size_t space = seen.find(' '); space != std::string::npos) {
+    seen.replace(space, 1, "; and __fish_seen_subcommand_from ");
+  }
+  const std::vector<std::string> actions = names_of(command.actions);
+  if (!actions.empty()) seen += "; and not __fish_seen_subcommand_from " + join(actions, " ");
   const std::string when =
-      fmt::format("complete -c millrace -n '__fish_seen_subcommand_from {}'", command.name);
+      fmt::format("complete -c millrace -n '__fish_seen_subcommand_from {}'", seen);
   std::string out;
+  for (const Command& action : command.actions) {
+    out +=
+        fmt::format("{} -a {} -d {}\n", when, last_word(action.name), shell_word(action.summary));
+  }
   for (const Option& option : command.options) {
     out += fmt::format("{} -l {}", when, option.name);
     if (option.letter != '\0') out += fmt::format(" -s {}", option.letter);
@@ -161,15 +185,15 @@ std::string fish_command(const Command& command) {
 std::string bash_completion(std::span<const Command> commands) {
   std::string value_cases;
   std::string word_cases;
-  for (const Command& command : commands) {
-    if (command.hidden) continue;
-    value_cases += bash_value_cases(command);
-    const bool takes_paths =
-        !command.positionals.empty() && command.positionals.back().kind != ValueKind::kText;
-    word_cases += fmt::format(
-        "    {}) COMPREPLY=($(compgen -W {}{} -- \"$word\")) ;;\n", command.name,
-        shell_word(bash_words(command)),
-        takes_paths ? fmt::format(" {}", bash_files(command.positionals.back().kind)) : "");
+  for (const Command* command : visible(commands)) {
+    value_cases += bash_value_cases(*command);
+    ValueKind kind = ValueKind::kText;
+    for (const Positional& positional : command->positionals) {
+      if (positional.kind != ValueKind::kText) kind = positional.kind;
+    }
+    word_cases +=
+        fmt::format("    {}) COMPREPLY=($(compgen -W {} {} -- \"$word\")) ;;\n",
+                    shell_word(command->name), shell_word(bash_words(*command)), bash_files(kind));
   }
   return fmt::format(
       "# bash completion for millrace; generated by `millrace completion bash`.\n"
@@ -180,6 +204,9 @@ std::string bash_completion(std::span<const Command> commands) {
       "    COMPREPLY=($(compgen -W {} -- \"$word\"))\n"
       "    return\n"
       "  fi\n"
+      "  ((COMP_CWORD > 2)) && case \"$verb ${{COMP_WORDS[2]}}\" in\n"
+      "    {}) verb+=\" ${{COMP_WORDS[2]}}\" ;;\n"
+      "  esac\n"
       "  case \"$verb:$before\" in\n"
       "{}"
       "    help:help) COMPREPLY=($(compgen -W {} -- \"$word\")); return ;;\n"
@@ -189,8 +216,9 @@ std::string bash_completion(std::span<const Command> commands) {
       "  esac\n"
       "}}\n"
       "complete -o filenames -F _millrace millrace\n",
-      shell_word(join(visible_names(commands), " ") + " help --help --version"), value_cases,
-      shell_word(join(visible_names(commands), " ")), word_cases);
+      shell_word(join(names_of(commands), " ") + " help --help --version"),
+      action_patterns(commands), value_cases, shell_word(join(names_of(commands), " ")),
+      word_cases);
 }
 
 std::string zsh_completion(std::span<const Command> commands) {
@@ -200,8 +228,10 @@ std::string zsh_completion(std::span<const Command> commands) {
     if (command.hidden) continue;
     verbs += fmt::format("    {}\n",
                          shell_word(fmt::format("{}:{}", command.name, zsh_text(command.summary))));
-    cases += fmt::format("        {})\n          _arguments {} ;;\n", command.name,
-                         zsh_arguments(command));
+  }
+  for (const Command* command : visible(commands)) {
+    cases += fmt::format("        {})\n          _arguments {} ;;\n", shell_word(command->name),
+                         zsh_arguments(*command));
   }
   return fmt::format(
       "#compdef millrace\n"
@@ -218,14 +248,18 @@ std::string zsh_completion(std::span<const Command> commands) {
       "  case $state in\n"
       "    verb) _describe verb verbs ;;\n"
       "    argument)\n"
-      "      case $words[1] in\n"
+      "      local verb=$words[1]\n"
+      "      ((CURRENT > 2)) && case \"$verb $words[2]\" in\n"
+      "        {}) verb+=\" $words[2]\"; shift words; ((CURRENT--)) ;;\n"
+      "      esac\n"
+      "      case $verb in\n"
       "        help) _describe verb verbs ;;\n"
       "{}"
       "      esac ;;\n"
       "  esac\n"
       "}}\n"
       "_millrace \"$@\"\n",
-      verbs, cases);
+      verbs, action_patterns(commands), cases);
 }
 
 std::string fish_completion(std::span<const Command> commands) {
@@ -239,8 +273,8 @@ std::string fish_completion(std::span<const Command> commands) {
     if (command.hidden) continue;
     out += fmt::format("complete -c millrace -n __fish_use_subcommand -a {} -d {}\n", command.name,
                        shell_word(command.summary));
-    out += fish_command(command);
   }
+  for (const Command* command : visible(commands)) out += fish_command(*command);
   return out;
 }
 

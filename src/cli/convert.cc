@@ -65,7 +65,7 @@ Result<int> run_convert(const Arguments& arguments, Output& output) {
 }  // namespace
 
 Command convert_command() {
-  std::vector<Option> options = {
+  const std::vector<Option> options = {
       {.name = "to",
        .value = "FORMAT",
        .help = "format of the new files",
@@ -75,20 +75,10 @@ Command convert_command() {
        .value = "NAMES",
        .help = "only these fields, separated by commas",
        .repeatable = true},
-      {.name = "samples-per-file",
-       .value = "COUNT",
-       .help = "put this number of samples into each new file",
-       .check = check_count},
+      count_option("samples-per-file", "put this number of samples into each new file"),
       {.name = "verify", .help = "read the new files back and compare all samples"},
-      {.name = "to-record-bytes",
-       .value = "SIZE",
-       .help = "raw: length of each new record",
-       .check = check_bytes},
-      {.name = "threads",
-       .value = "COUNT",
-       .help = "files written at once; by default one per CPU",
-       .check = check_count}};
-  for (Option& option : sample_options()) options.push_back(std::move(option));
+      size_option("to-record-bytes", "raw: length of each new record"),
+      count_option("threads", "files written at once; by default one per CPU")};
   return {
       .name = "convert",
       .summary = "write files of samples in another format",
@@ -100,7 +90,7 @@ Command convert_command() {
           "bytes of one field; choose it with --fields. In a tar, arrays become npy members. "
           "Files appear only when all of them are complete, and existing files are never replaced. "
           "docs/guide/formats.md lists what each format can hold.",
-      .options = std::move(options),
+      .options = joined({options, sample_options()}),
       .positionals = {{.name = "SRC",
                        .help = "files of one format, or a directory of them",
                        .kind = ValueKind::kFile,

@@ -73,13 +73,11 @@ Command doctor_command() {
           "it.\n\n"
           "Exit code 1 means that something failed that should work, or that a directory cannot be "
           "used. Something that is only missing or limited is not a failure.",
-      .options = {{.name = "size",
-                   .value = "SIZE",
-                   .help = "size of the test file (256MiB)",
-                   .check = check_bytes},
+      .options = {size_option("size", "size of the test file (256MiB)"),
                   {.name = "no-speed", .help = "check the directories, but measure no speed"},
                   {.name = "mpi",
-                   .help = "under mpirun or srun: only show which MPI the ranks use"},
+                   .help = "under mpirun or srun: only show which MPI the ranks use",
+                   .alternatives = {"size", "no-speed", "json"}},
                   json_option()},
       .positionals = {{.name = "DIR",
                        .help = "directories to check and measure",

@@ -84,22 +84,15 @@ Result<int> run_export(const Arguments& arguments, Output& output) {
 }  // namespace
 
 Command export_command() {
-  std::vector<Option> options = {{.name = "to",
-                                  .value = "FORMAT",
-                                  .help = "output format",
-                                  .choices = format_names(),
-                                  .required = true},
-                                 {.name = "output",
-                                  .letter = 'o',
-                                  .value = "FILE",
-                                  .help = "output file",
-                                  .kind = ValueKind::kFile,
-                                  .required = true}};
-  for (Option& option : part_options()) options.push_back(std::move(option));
-  options.push_back({.name = "levels",
-                     .value = "LIST",
-                     .help = "only these levels of posix,stdio,mpiio,hdf5,app",
-                     .check = check_levels});
+  const Option format{.name = "to",
+                      .value = "FORMAT",
+                      .help = "output format",
+                      .choices = format_names(),
+                      .required = true};
+  const Option levels{.name = "levels",
+                      .value = "LIST",
+                      .help = "only these levels of posix,stdio,mpiio,hdf5,app",
+                      .check = check_levels};
   return {
       .name = "export",
       .summary = "convert a trace for another tool: Perfetto, DFTracer, flame graphs, CSV",
@@ -113,7 +106,9 @@ Command export_command() {
           "slices: select a part of a larger trace by time, rank or level. Times count from the "
           "first event of the trace; an event is included if any part of it is within the selected "
           "time.",
-      .options = std::move(options),
+      .options = joined({{format, required(output_option(ValueKind::kFile, "output file"))},
+                         part_options(),
+                         {levels}}),
       .positionals = {{.name = "TRACE",
                        .help = "the directory of a trace, or one .mrt file",
                        .kind = ValueKind::kFile}},

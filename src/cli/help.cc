@@ -81,16 +81,14 @@ std::string option_spelling(const Option& option) {
 
 std::string usage_line(const Command& command) {
   std::string line = fmt::format("millrace {}", command.name);
+  if (command.run == nullptr && !command.actions.empty()) return line + " ACTION ...";
   if (!command.options.empty()) line += " [OPTIONS]";
   for (const Positional& positional : command.positionals) {
     const std::string name =
         fmt::format("{}{}", positional.name, positional.repeatable ? "..." : "");
     line += positional.required ? " " + name : " [" + name + "]";
   }
-  if (command.runs_program) {
-    line +=
-        command.program_is_optional ? " [-- COMMAND [ARGUMENTS...]]" : " -- COMMAND [ARGUMENTS...]";
-  }
+  if (command.runs_program) line += " -- COMMAND [ARGUMENTS...]";
   return line;
 }
 
@@ -98,6 +96,11 @@ std::string command_help(const Command& command, const Terminal& terminal) {
   std::string out = fmt::format("Usage: {}\n\n", usage_line(command));
   out += paragraphs(command.description, terminal);
   std::vector<std::pair<std::string, std::string>> rows;
+  for (const Command& action : command.actions) {
+    rows.emplace_back(last_word(action.name), action.summary);
+  }
+  if (!rows.empty()) out += heading("Actions", terminal) + definitions(rows, terminal);
+  rows.clear();
   for (const Positional& positional : command.positionals) {
     std::string text(positional.help);
     if (!positional.choices.empty()) text += ": " + join(positional.choices, ", ");
@@ -108,7 +111,9 @@ std::string command_help(const Command& command, const Terminal& terminal) {
   for (const Option& option : command.options) {
     rows.emplace_back(option_spelling(option), option_text(option));
   }
-  rows.emplace_back("-h, --help", "print this help and exit");
+  rows.emplace_back("-h, --help", command.actions.empty()
+                                      ? "print this help and exit"
+                                      : "print this help, or that of an action, and exit");
   out += heading("Options", terminal) + definitions(rows, terminal);
   return out + examples_text(command, terminal);
 }

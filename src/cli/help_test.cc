@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <sstream>
 
 #include "base/json.h"
@@ -24,21 +25,46 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// A new verb needs complete help.
-TEST(Commands, EveryVerbHasCompleteHelp) {
+// A new verb or action needs complete help.
+TEST(Commands, EveryVerbAndActionHasCompleteHelp) {
+  for (const Command* command : visible(commands())) {
+    EXPECT_FALSE(command->summary.empty()) << command->name;
+    EXPECT_FALSE(command->description.empty()) << command->name;
+    EXPECT_TRUE(command->run != nullptr || !command->actions.empty()) << command->name;
+    EXPECT_FALSE(command->examples.empty()) << command->name;
+    for (const Option& option : command->options) EXPECT_FALSE(option.help.empty()) << option.name;
+    for (const Positional& each : command->positionals) {
+      EXPECT_FALSE(each.help.empty()) << each.name;
+    }
+  }
+}
+
+// Two verbs may share an option only if its value is the same kind of thing.
+TEST(Commands, AnOptionMeansTheSameInAllVerbs) {
+  std::map<std::string_view, Option> known;
+  for (const Command* command : visible(commands())) {
+    for (const Option& option : command->options) {
+      const Option& first = known.try_emplace(option.name, option).first->second;
+      EXPECT_EQ(first.letter, option.letter) << command->name << " --" << option.name;
+      if (option.name == "output") continue;  // a file or a directory, as the verb writes
+      EXPECT_EQ(first.value, option.value) << command->name << " --" << option.name;
+    }
+  }
+}
+
+TEST(Commands, AnActionIsNamedAfterItsVerb) {
   for (const Command& command : commands()) {
-    EXPECT_FALSE(command.summary.empty()) << command.name;
-    EXPECT_FALSE(command.description.empty()) << command.name;
-    EXPECT_NE(command.run, nullptr) << command.name;
-    EXPECT_TRUE(command.hidden || !command.examples.empty()) << command.name;
-    for (const Option& option : command.options) EXPECT_FALSE(option.help.empty()) << option.name;
-    for (const Positional& each : command.positionals) EXPECT_FALSE(each.help.empty()) << each.name;
+    for (const Command& action : command.actions) {
+      EXPECT_EQ(action.name, std::string(command.name) + " " + std::string(last_word(action.name)));
+      EXPECT_EQ(find_command(command.actions, last_word(action.name)), &action);
+      EXPECT_TRUE(action.actions.empty()) << action.name;
+    }
   }
 }
 
 TEST(Help, FitsEightyColumns) {
-  for (const Command& command : commands()) {
-    for (const std::string& line : lines_of(command_help(command, {}))) {
+  for (const Command* command : visible(commands())) {
+    for (const std::string& line : lines_of(command_help(*command, {}))) {
       // Examples are commands to copy, and are not wrapped.
       if (line.starts_with("  millrace ") || line.starts_with("  source ")) continue;
       EXPECT_LE(display_width(line), 80u) << line;
@@ -65,7 +91,8 @@ TEST(Completion, OffersLettersInEveryShell) {
                                      .help = "where to",
                                      .kind = ValueKind::kDirectory}}};
   const std::span<const Command> one(&command, 1);
-  EXPECT_THAT(bash_completion(one), HasSubstr("trace:--output|trace:-o) COMPREPLY=($(compgen -d"));
+  EXPECT_THAT(bash_completion(one),
+              HasSubstr("'trace:--output'|'trace:-o') COMPREPLY=($(compgen -d"));
   EXPECT_THAT(zsh_completion(one),
               HasSubstr("'(-o --output)'{-o,--output}'[where to]:DIR:_files -/'"));
   EXPECT_THAT(fish_completion(one),

@@ -114,12 +114,8 @@ Command import_command() {
           "arguments without a column are kept as tags.\n\n"
           "A trace of torch.profiler (export_chrome_trace: .json, .json.gz) adds what the GPU did, "
           "kernels and copies, to the trace of the same process: give its directory as the output.",
-      .options = {{.name = "output",
-                   .letter = 'o',
-                   .value = "DIR",
-                   .help = "directory for the trace; created if missing",
-                   .kind = ValueKind::kDirectory,
-                   .required = true}},
+      .options = {required(
+          output_option(ValueKind::kDirectory, "directory for the trace; created if missing"))},
       .positionals = {{.name = "FILE",
                        .help =
                            ".pfw and .pfw.gz files, or directories of them; or .json and .json.gz "

@@ -137,7 +137,7 @@ std::vector<Option> input_options() {
                      .check = check_role,
                      .repeatable = true});
   options.push_back({.name = "threads",
-                     .value = "COUNT",
+                     .value = "N",
                      .help = "number of reading threads (default: all CPUs)",
                      .check = check_threads});
   return options;

@@ -212,13 +212,8 @@ Result<int> run_inspect(const Arguments& arguments, Output& output) {
 }  // namespace
 
 Command inspect_command() {
-  std::vector<Option> options = {{.name = "samples",
-                                  .letter = 'n',
-                                  .value = "COUNT",
-                                  .help = "show the values of this number of samples (default 1)",
-                                  .check = check_count}};
-  for (Option& option : sample_options()) options.push_back(std::move(option));
-  options.push_back(json_option());
+  Option samples = count_option("samples", "show the values of this number of samples (default 1)");
+  samples.letter = 'n';
   return {
       .name = "inspect",
       .summary = "what files of samples hold: format, samples, fields, sizes",
@@ -230,7 +225,7 @@ Command inspect_command() {
           "--format. A .bin file with an .idx file next to it is Megatron's.\n\n"
           "The .index file of a TensorFlow checkpoint shows its tensors. The .data files are read, "
           "and every tensor is compared with its checksum.",
-      .options = std::move(options),
+      .options = joined({{samples}, sample_options(), {json_option()}}),
       .positionals = {{.name = "FILE",
                        .help = "files of one format, or a directory of them",
                        .kind = ValueKind::kFile,

@@ -73,16 +73,13 @@ std::string manual_page(std::span<const Command> commands, const BuildInfo& info
       "error.\n"
       ".SH VERBS\n",
       info.version);
-  for (const Command& command : commands) {
-    if (!command.hidden) out += verb_section(command);
-  }
+  for (const Command* command : visible(commands)) out += verb_section(*command);
   out += ".SH OPTIONS\n";
   out += entry("-h, --help", "Print the help for the program, or for a verb, and exit.");
   out += entry("-V, --version", "Print the version and the parts of this build, and exit.");
   out += ".SH EXAMPLES\n";
-  for (const Command& command : commands) {
-    if (command.hidden) continue;
-    for (const Example& example : command.examples) out += entry(example.command, example.meaning);
+  for (const Command* command : visible(commands)) {
+    for (const Example& example : command->examples) out += entry(example.command, example.meaning);
   }
   out += ".SH ENVIRONMENT\n";
   out += entry("NO_COLOR", "If set and not empty, no colours are used.");

@@ -40,12 +40,12 @@ Result<analyze::Profile> profile_of_arguments(const Arguments& arguments, comm::
 
 Result<model::Fidelity> check_model(const Arguments& arguments, const analyze::Profile& profile,
                                     const model::Modelled& modelled) {
-  const ModelRun run{
-      .yaml = model::modelled_yaml(modelled),
-      .ranks = modelled.ranks,
-      .scale = arguments.value("scale").value_or(""),
-      .parent = arguments.value("folder").value_or(std::filesystem::temp_directory_path().string()),
-      .wall_ns = profile.job.wall_ns};
+  const ModelRun run{.yaml = model::modelled_yaml(modelled),
+                     .ranks = modelled.ranks,
+                     .scale = arguments.value("scale").value_or(""),
+                     .parent = arguments.value("scratch").value_or(
+                         std::filesystem::temp_directory_path().string()),
+                     .wall_ns = profile.job.wall_ns};
   ASSIGN_OR_RETURN(const analyze::Profile after, profile_of_model(run));
   return model::fidelity_of(profile, after);
 }
@@ -88,37 +88,29 @@ Result<int> model_with(const Arguments& arguments, Output& output, comm::Comm& c
 }
 
 Result<int> run_model(const Arguments& arguments, Output& output) {
-  for (const std::string_view option : {"scale", "folder"}) {
-    if (!arguments.has(option) || arguments.has("check")) continue;
-    fmt::print(stderr, "millrace: --{} needs --check\nTry: millrace model --help\n", option);
-    return kExitUsage;
-  }
   return with_ranks([&](comm::Comm& comm) { return model_with(arguments, output, comm); });
 }
 
 std::vector<Option> options() {
-  std::vector<Option> all = {
-      {.name = "output",
-       .letter = 'o',
-       .value = "FILE",
-       .help = "file to write (standard output)",
-       .kind = ValueKind::kFile},
+  const std::vector<Option> own = {
+      output_option(ValueKind::kFile, "file to write (standard output)"),
       {.name = "name",
        .value = "NAME",
        .help = "name of the workload and its folders (from the command of the job)"},
       {.name = "check", .help = "run the workload, trace it, and compare it with the job"},
       {.name = "scale",
-       .value = "X",
+       .value = "FACTOR",
        .help = "with --check: run a smaller workload, for example 0.01",
-       .check = check_scale},
-      {.name = "folder",
+       .check = check_scale,
+       .needs = "check"},
+      {.name = "scratch",
        .value = "DIR",
-       .help = "with --check: where its dataset goes for the time of the run (/tmp)",
-       .kind = ValueKind::kDirectory},
+       .help = "with --check: where its dataset goes for the time of the run ($TMPDIR or /tmp)",
+       .kind = ValueKind::kDirectory,
+       .needs = "check"},
       json_option(),
   };
-  for (Option& option : input_options()) all.push_back(std::move(option));
-  return all;
+  return joined({own, input_options()});
 }
 
 }  // namespace
@@ -136,14 +128,14 @@ Command model_command() {
           "from. The head of the file lists what was assumed, and what is not modelled.\n\n"
           "With --check, the workload is generated and run under the tracer, and a table compares "
           "sizes, latencies, order, waiting and step times with those of the job. A ratio of 1 is "
-          "a perfect model. Latencies depend on the storage: use --folder to choose it.\n\n"
+          "a perfect model. Latencies depend on the storage: use --scratch to choose it.\n\n"
           "Steps, batches and workers are known only if the trace has regions. Trace a Python job "
           "with `python -m millrace.trace`.",
       .options = options(),
       .positionals = {std::move(traces)},
       .examples = {{"millrace model t/ -o workload.yaml", "the workload of the job in t/"},
                    {"millrace model t/ -o workload.yaml --check", "and how close it comes"},
-                   {"millrace model t/ --check --scale 0.01 --folder /scratch",
+                   {"millrace model t/ --check --scale 0.01 --scratch /lustre/tmp",
                     "check a hundredth of a large dataset, on the storage of the job"}},
       .run = run_model,
   };

@@ -44,7 +44,7 @@ std::vector<std::string> bench_words(const ModelRun& run, const std::string& pro
       fmt::format("dataset.data_folder={}", (folder / "data").string()),
       fmt::format("checkpoint.checkpoint_folder={}", (folder / "checkpoints").string())};
   if (!run.scale.empty()) words.insert(words.end(), {"--scale", run.scale});
-  if (run.ranks > 1) words.insert(words.end(), {"--ranks", std::to_string(run.ranks)});
+  if (run.ranks > 1) words.insert(words.end(), {"--accelerators", std::to_string(run.ranks)});
   return words;
 }
 

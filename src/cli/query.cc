@@ -46,9 +46,19 @@ class Interruptible {
   struct sigaction before_{};
 };
 
-int wrong_usage(std::string_view message) {
-  fmt::print(stderr, "millrace: {}\nTry: millrace query --help\n", message);
-  return kExitUsage;
+Status check_query(const Arguments& arguments) {
+  const size_t count = arguments.positionals().size();
+  if (arguments.has("schema")) {
+    return count == 0 ? Status() : fail(Errc::kInvalidArgument, "--schema takes no trace");
+  }
+  if (count == 0 && arguments.has("file")) {
+    return fail(Errc::kInvalidArgument, "TRACE is missing: the trace to query");
+  }
+  if (count < 2 && !arguments.has("file")) {
+    return fail(Errc::kInvalidArgument,
+                "TRACE and SQL are missing; for example: millrace query t/ 'select ...'");
+  }
+  return {};
 }
 
 std::string schema_json() {
@@ -156,19 +166,13 @@ Result<int> run_query(const Arguments& arguments, Output& output) {
     output.print(arguments.has("json") ? schema_json() : schema_text(output.terminal()));
     return kExitSuccess;
   }
-  if (arguments.has("csv") && arguments.has("json")) {
-    return wrong_usage("--csv and --json cannot be used together");
-  }
   Asked asked{.traces = arguments.positionals(), .sql = ""};
   if (const auto path = arguments.value("file")) {
     ASSIGN_OR_RETURN(asked.sql, read_file(*path));
-  } else if (asked.traces.size() >= 2) {
+  } else {
     asked.sql = asked.traces.back();
     asked.traces.pop_back();
-  } else {
-    return wrong_usage("TRACE and SQL are missing; for example: millrace query t/ 'select ...'");
   }
-  if (asked.traces.empty()) return wrong_usage("TRACE is missing: the trace to query");
   const Status status = run_on(asked, arguments, output);
   // Imported files are removed by now: die from the signal.
   if (interrupted) raise(SIGINT);
@@ -190,13 +194,15 @@ Command query_command() {
           "first event of the job. Conditions on begin, name, kind, layer, file, pid, rank and "
           "host reduce what is read. `--schema` shows all columns.",
       .options = {json_option(),
-                  {.name = "csv", .help = "print the rows as CSV"},
+                  {.name = "csv", .help = "print the rows as CSV", .alternatives = {"json"}},
                   {.name = "file",
                    .letter = 'f',
                    .value = "FILE",
                    .help = "read the query from this file; all arguments are then traces",
                    .kind = ValueKind::kFile},
-                  {.name = "schema", .help = "show the tables with columns, types and meanings"},
+                  {.name = "schema",
+                   .help = "show the tables with columns, types and meanings",
+                   .alternatives = {"csv", "file", "role"}},
                   {.name = "role",
                    .value = "ROLE=NAME",
                    .help = "assign a role to regions, for example compute=fwd_*",
@@ -217,6 +223,7 @@ Command query_command() {
             "a longer query, with the result as CSV"},
            {"millrace query node*.mrt 'select rank, max(duration) from events group by rank'",
             "several files of one job"}},
+      .check = check_query,
       .run = run_query,
   };
 }

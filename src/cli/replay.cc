@@ -1,4 +1,4 @@
-// The verb `replay`: makes the I/O calls of a trace again, against another folder.
+// The verb `replay`: makes the I/O calls of a trace again, in another directory.
 #include "replay/replay.h"
 
 #include <signal.h>
@@ -57,12 +57,12 @@ Result<replay::PlanOptions> plan_options(const Arguments& arguments) {
       if (functions[i]) options.functions[i] = true;
     }
   }
-  if (const auto sizes = arguments.value("size")) {
+  if (const auto sizes = arguments.value("transfer-size")) {
     ASSIGN_OR_RETURN(const replay::SizeRange range, replay::parse_size_range(*sizes));
     options.size_min = range.min;
     options.size_max = range.max;
   }
-  if (const auto list = arguments.value("files")) {
+  if (const auto list = arguments.value("files-from")) {
     ASSIGN_OR_RETURN(options.files, replay::read_file_list(*list));
   }
   if (const auto root = arguments.value("root")) options.root = replay::clean_path(*root, "/");
@@ -118,42 +118,34 @@ Result<int> run_replay(const Arguments& arguments, Output& output) {
 }
 
 std::vector<Option> replay_options() {
-  std::vector<Option> options = {
-      {.name = "onto",
-       .value = "DIR",
-       .help = "the folder to replay in; created if it is missing",
-       .kind = ValueKind::kDirectory,
-       .required = true},
+  const std::vector<Option> how = {
+      required(directory_option("onto", "the directory to replay in; created if it is missing")),
       {.name = "timing",
        .value = "HOW",
        .help = "fast: one call after the other (default); as-recorded: at the times of the trace",
        .choices = {"fast", "as-recorded"}}};
-  for (Option& option : part_options()) options.push_back(std::move(option));
   const std::vector<Option> more = {
       {.name = "function",
        .value = "LIST",
        .help = "only these functions or levels, for example read,pread or stdio",
        .check = check_functions,
        .repeatable = true},
-      {.name = "size",
+      {.name = "transfer-size",
        .value = "MIN..MAX",
-       .help = "only reads and writes of such sizes, for example 4KiB..1MiB",
+       .help = "only reads and writes of these sizes, for example 4KiB..1MiB",
        .check = check_size_range},
       {.name = "root",
        .value = "PATH",
        .help = "only files below this directory of the trace, which becomes DIR",
        .check = check_root},
-      {.name = "files",
-       .value = "FILE",
-       .help = "only the files that FILE lists, one absolute path of the trace on each line",
-       .kind = ValueKind::kFile},
+      file_option("files-from",
+                  "only the files that FILE lists, one absolute path of the trace on each line"),
       {.name = "existing", .help = "create and modify nothing: fail if a file is missing in DIR"},
       {.name = "fill", .help = "fill the created files with random bytes, not holes"},
       {.name = "drop-cache", .help = "drop existing files from the page cache before the start"},
       {.name = "clean", .help = "at the end, also remove the files that were created to be read"},
       json_option()};
-  options.insert(options.end(), more.begin(), more.end());
-  return options;
+  return joined({how, part_options(), more});
 }
 
 }  // namespace
@@ -178,14 +170,13 @@ Command replay_command() {
       .positionals = {{.name = "TRACE",
                        .help = "the directory of a trace, one .mrt file, or a DFTracer file",
                        .kind = ValueKind::kFile}},
-      .examples = {{"millrace replay t/ --onto replayed/ --fill",
-                    "as fast as possible, real bytes"},
-                   {"millrace replay t/ --onto replayed/ --timing as-recorded",
-                    "with the job's pauses"},
-                   {"millrace replay t/ --onto r/ --root /data --ranks 0-3 --from 10s --until 20s",
-                    "ten seconds of four ranks, only their dataset"},
-                   {"millrace replay t/ --onto r/ --function read,pread --size 1MiB.. --json",
-                    "only large reads, for a program"}},
+      .examples =
+          {{"millrace replay t/ --onto replayed/ --fill", "as fast as possible, real bytes"},
+           {"millrace replay t/ --onto replayed/ --timing as-recorded", "with the job's pauses"},
+           {"millrace replay t/ --onto r/ --root /data --ranks 0-3 --from 10s --until 20s",
+            "ten seconds of four ranks, only their dataset"},
+           {"millrace replay t/ --onto r/ --function read,pread --transfer-size 1MiB.. --json",
+            "only large reads, for a program"}},
       .run = run_replay,
   };
 }

@@ -152,21 +152,18 @@ Result<int> run_report(const Arguments& arguments, Output& output) {
 }  // namespace
 
 Command report_command() {
-  std::vector<Option> options = {
+  const std::vector<Option> options = {
       json_option(),
       {.name = "by",
        .value = "WHAT",
        .help = "print this table instead of the summary",
        .choices = report::table_names()},
-      {.name = "csv", .help = "print the table as CSV (default: --by function)"},
-      {.name = "html",
-       .value = "FILE",
-       .help = "write one interactive page with everything, for a browser",
-       .kind = ValueKind::kFile},
+      {.name = "csv",
+       .help = "print the table as CSV (default: --by function)",
+       .alternatives = {"json"}},
+      file_option("html", "write one interactive page with everything, for a browser"),
       {.name = "one-job", .help = "treat all paths as one job, even several directories"},
   };
-  for (Option& option : input_options()) options.push_back(std::move(option));
-  for (Option& option : machine_options()) options.push_back(std::move(option));
   return {
       .name = "report",
       .summary = "what a job did, where it waited, and for what",
@@ -178,7 +175,7 @@ Command report_command() {
           "Files given together are one job. Each directory is a separate job; several jobs are "
           "compared by their number of hosts and ranks. Parts that cannot be read are reported, "
           "and the rest is used. Under mpirun, the ranks share the work.",
-      .options = std::move(options),
+      .options = joined({options, input_options(), machine_options()}),
       .positionals = {traces_positional()},
       .examples = {{"millrace report t/", "one screen about the job recorded into t/"},
                    {"millrace report t/ --html t.html", "everything as one page for a browser"},

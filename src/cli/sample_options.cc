@@ -1,6 +1,5 @@
 #include "cli/sample_options.h"
 
-#include <charconv>
 #include <filesystem>
 
 #include "base/input_file.h"
@@ -12,13 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<uint64_t> parse_count(std::string_view text) {
-  uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 // Megatron's .bin has an .idx file next to it; raw's does not.
 bool is_megatron(const fs::path& path) {
   std::error_code ignored;
@@ -29,23 +21,18 @@ bool is_megatron(const fs::path& path) {
 }  // namespace
 
 std::vector<Option> sample_options() {
-  return {{.name = "format",
-           .value = "FORMAT",
-           .help = "format of the files; by default from their names",
-           .choices = format::format_names()},
-          {.name = "record-bytes",
-           .value = "SIZE",
-           .help = "raw: length of each record",
-           .check = check_bytes},
-          {.name = "rows", .help = "npy: each row is a sample"},
-          {.name = "header",
-           .value = "WHICH",
-           .help = "csv: whether the first row names the columns",
-           .choices = {"yes", "no", "detect"}},
-          {.name = "window-tokens",
-           .value = "COUNT",
-           .help = "megatron: a sample is this number of tokens and the next",
-           .check = check_count}};
+  return {
+      {.name = "format",
+       .value = "FORMAT",
+       .help = "format of the files; by default from their names",
+       .choices = format::format_names()},
+      size_option("record-bytes", "raw: length of each record"),
+      {.name = "rows", .help = "npy: each row is a sample"},
+      {.name = "header",
+       .value = "WHICH",
+       .help = "csv: whether the first row names the columns",
+       .choices = {"yes", "no", "detect"}},
+      count_option("window-tokens", "megatron: a sample is this number of tokens and the next")};
 }
 
 Result<format::FilesOptions> samples_of(const Arguments& arguments,
@@ -75,16 +62,6 @@ Result<format::FilesOptions> samples_of(const Arguments& arguments,
   if (header == "yes") how.header = format::HeaderRow::kYes;
   if (header == "no") how.header = format::HeaderRow::kNo;
   return options;
-}
-
-Status check_count(std::string_view text) {
-  if (parse_count(text)) return {};
-  return fail(Errc::kInvalidArgument, "'{}' is not a whole number", printable(text));
-}
-
-uint64_t count_of(const Arguments& arguments, std::string_view option, uint64_t otherwise) {
-  const auto text = arguments.value(option);
-  return text ? parse_count(*text).value_or(otherwise) : otherwise;
 }
 
 }  // namespace millrace::cli

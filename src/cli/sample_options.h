@@ -16,10 +16,4 @@ std::vector<Option> sample_options();
 Result<format::FilesOptions> samples_of(const Arguments& arguments,
                                         const std::vector<std::string>& paths);
 
-// Option::check of a number.
-Status check_count(std::string_view text);
-
-// REQUIRES: check_count() has accepted it.
-uint64_t count_of(const Arguments& arguments, std::string_view option, uint64_t otherwise);
-
 }  // namespace millrace::cli

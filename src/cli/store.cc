@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/inputs.h"
-#include "cli/sample_options.h"
 #include "cli/store_mount.h"
 #include "cli/store_node.h"
 #include "cli/store_tars.h"
@@ -33,11 +32,6 @@ using wire::CatalogueEntry;
 using wire::EntryKind;
 
 constexpr size_t kProblemsShown = 20;
-
-std::vector<std::string> paths_of(const Arguments& arguments) {
-  const std::vector<std::string>& all = arguments.positionals();
-  return {all.begin() + 1, all.end()};
-}
 
 store::CodecChoice codec_of(const Arguments& arguments) {
   const std::string name = arguments.value("codec").value_or("auto");
@@ -127,20 +121,32 @@ Result<int> pack_tars(const Arguments& arguments, const std::vector<std::string>
   return kExitSuccess;
 }
 
-Result<int> run_pack_action(const Arguments& arguments, Output& output) {
-  const std::vector<std::string> sources = paths_of(arguments);
-  const std::string directory = arguments.value("output").value_or("");
+Status check_sources(const Arguments& arguments) {
+  const std::vector<std::string>& sources = arguments.positionals();
+  const bool are_packed = are_all(sources, ".tar") || are_all(sources, ".pack");
+  if (!are_packed && sources.size() > 1) {
+    return fail(
+        Errc::kInvalidArgument,
+        "store pack takes one directory, or .tar files, or .pack files, not {} other things",
+        sources.size());
+  }
+  for (const std::string_view option : {"partitions", "codec", "broadcast"}) {
+    if (!are_packed || !arguments.has(option)) continue;
+    return fail(Errc::kInvalidArgument,
+                "--{} is for a directory; .tar and .pack files stay as they are", option);
+  }
+  return {};
+}
+
+Result<int> run_pack(const Arguments& arguments, Output& output) {
+  const std::vector<std::string>& sources = arguments.positionals();
+  const std::string directory = *arguments.value("output");
   if (are_all(sources, ".tar")) return pack_tars(arguments, sources, directory, output);
   if (are_all(sources, ".pack")) {
     RETURN_IF_ERROR(store::rebuild_catalogue({sources.begin(), sources.end()}, directory));
     output.print(fmt::format("{}: the catalogue of {} is written\n", printable(directory),
                              counted(sources.size(), "partition", "partitions")));
     return kExitSuccess;
-  }
-  if (sources.size() != 1) {
-    return fail(Errc::kInvalidArgument,
-                "pack takes one directory, or several .tar or .pack files, but not {} other things",
-                sources.size());
   }
   return pack_source(arguments, sources.front(), directory, output);
 }
@@ -224,10 +230,10 @@ std::string list_json(const Catalogue& catalogue) {
 
 // The pack that list, verify and extract are about.
 Result<PackReader> pack_of(const Arguments& arguments) {
-  return PackReader::open(arguments.positionals()[1]);
+  return PackReader::open(arguments.positionals().front());
 }
 
-Result<int> run_list_action(const Arguments& arguments, Output& output) {
+Result<int> run_list(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(const PackReader reader, pack_of(arguments));
   const Catalogue& catalogue = reader.catalogue();
   if (arguments.has("json")) {
@@ -284,27 +290,27 @@ Result<int> verify_with(const Arguments& arguments, Output& output, comm::Comm& 
     fmt::print(stderr, "millrace: and {} more\n", problems.size() - kProblemsShown);
   }
   if (!problems.empty()) {
-    output.print(fmt::format("{}: {}\n", printable(arguments.positionals()[1]),
+    output.print(fmt::format("{}: {}\n", printable(arguments.positionals().front()),
                              counted(problems.size(), "problem", "problems")));
     return code;
   }
   output.print(fmt::format(
-      "{}: {} of {} in {}, all checksums are right\n", printable(arguments.positionals()[1]),
+      "{}: {} of {} in {}, all checksums are right\n", printable(arguments.positionals().front()),
       counted(catalogue.file_count(), "file", "files"), format_bytes(catalogue.content_bytes()),
       counted(catalogue.partition_count(), "partition", "partitions")));
   return code;
 }
 
-Result<int> run_verify_action(const Arguments& arguments, Output& output) {
+Result<int> run_verify(const Arguments& arguments, Output& output) {
   return with_ranks([&](comm::Comm& comm) { return verify_with(arguments, output, comm); });
 }
 
 Result<int> extract_with(const Arguments& arguments, Output& output, comm::Comm& comm) {
-  const std::string directory = arguments.value("output").value_or("");
+  const std::string directory = *arguments.value("output");
   ASSIGN_OR_RETURN(const PackReader reader, pack_of(arguments));
   const std::vector<std::string>& words = arguments.positionals();
   store::ExtractOptions options{.directory = directory,
-                                .globs = {words.begin() + 2, words.end()},
+                                .globs = {words.begin() + 1, words.end()},
                                 .thread_count = count_of(arguments, "threads", 0)};
   store::ExtractReport report;
   {
@@ -325,182 +331,127 @@ Result<int> extract_with(const Arguments& arguments, Output& output, comm::Comm&
   return kExitSuccess;
 }
 
-Result<int> run_extract_action(const Arguments& arguments, Output& output) {
+Result<int> run_extract(const Arguments& arguments, Output& output) {
   return with_ranks([&](comm::Comm& comm) { return extract_with(arguments, output, comm); });
 }
 
-constexpr size_t kAnyCount = SIZE_MAX;
+// ---- the actions --------------------------------------------------------------------------------
 
-// What an action needs, besides what the parser checks.
-struct Action {
-  std::string_view name;
-  size_t paths_min;
-  size_t paths_max;
-  std::string_view paths;  // what they are
-  std::vector<std::string_view> options;
-  Result<int> (*run)(const Arguments& arguments, Output& output);
-};
+Option threads_option() { return count_option("threads", "threads that work (all CPUs)"); }
 
-const std::vector<Action>& actions() {
-  constexpr std::string_view kPack = "the directory of a pack";
-  static const std::vector<Action> all = {
-      {"pack", 1, kAnyCount, "a directory, or .tar files", {"output"}, run_pack_action},
-      {"list", 1, 1, kPack, {}, run_list_action},
-      {"verify", 1, 1, kPack, {}, run_verify_action},
-      {"extract", 1, kAnyCount, kPack, {"output"}, run_extract_action},
-      {"run", 0, 0, "", {"pack", "at"}, run_run_action},
-      {"up", 0, 0, "", {"pack", "at"}, run_up_action},
-      {"status", 0, 0, "", {}, run_status_action},
-      {"warm", 0, kAnyCount, "", {}, run_warm_action},
-      {"flush", 0, 0, "", {}, run_flush_action},
-      {"down", 0, 0, "", {}, run_down_action},
-      {"mount", 1, 1, "where to mount", {}, run_mount_action},
-      {"unmount", 1, 1, "where a pack is mounted", {}, run_unmount_action},
+Positional pack_positional() {
+  return {.name = "PACK",
+          .help = "the directory of a pack, or one of its .pack files",
+          .kind = ValueKind::kFile};
+}
+
+Command pack_action() {
+  return {
+      .name = "store pack",
+      .summary = "write a dataset as a pack",
+      .description =
+          "Writes a directory as a pack: partitions with the files' bytes, and a catalogue of their "
+          "names and places. Files that compress by less than 10 % are stored as they are. Under "
+          "mpirun, the ranks divide the partitions. A pack appears complete or not at all; run "
+          "again, an interrupted one continues. Existing packs are never replaced.\n\n"
+          "Tar files (WebDataset) become a pack without being copied: only a catalogue is written. "
+          "Given the .pack files of a pack, their catalogue is written again.",
+      .options = {required(output_option(ValueKind::kDirectory, "the directory of the new pack")),
+                  count_option("partitions", "number of partitions (one for each GiB)"),
+                  {.name = "codec",
+                   .value = "NAME",
+                   .help = "how to compress; auto chooses for each file (auto)",
+                   .choices = {"auto", "zstd", "lz4", "none"}},
+                  {.name = "broadcast",
+                   .value = "GLOB",
+                   .help = "files that every node gets, such as 'val/**'",
+                   .repeatable = true},
+                  threads_option()},
+      .positionals = {{.name = "SOURCE",
+                       .help = "a directory, or .tar files, or .pack files",
+                       .kind = ValueKind::kFile,
+                       .repeatable = true}},
+      .examples = {{"millrace store pack imagenet/ -o packs/ --partitions 64 --broadcast 'val/**'",
+                    "the validation set goes to every node"},
+                   {"mpirun -n 8 millrace store pack imagenet/ -o packs/ --codec none",
+                    "eight ranks, no compression"},
+                   {"millrace store pack shards/*.tar -o packs/",
+                    "a catalogue of tar files, which are not copied"}},
+      .check = check_sources,
+      .run = run_pack,
   };
-  return all;
 }
 
-const Action& action_of(const Arguments& arguments) {
-  const std::string& name = arguments.positionals().front();
-  return *std::find_if(actions().begin(), actions().end(),
-                       [&](const Action& each) { return each.name == name; });
+Command list_action() {
+  return {
+      .name = "store list",
+      .summary = "list the files of a pack",
+      .description = "Prints the paths of all files, directories and links of a pack.",
+      .options = {{.name = "long", .help = "mode, length, codec, partition and time too"},
+                  json_option()},
+      .positionals = {pack_positional()},
+      .examples = {{"millrace store list packs/ --long", "what is in it"}},
+      .run = run_list,
+  };
 }
 
-std::string_view missing_option(std::string_view name) {
-  if (name == "output") return "-o DIR is missing: where to write";
-  if (name == "pack") return "--pack is missing: the directory of the pack";
-  return "--at is missing: the path under which programs see the files";
+Command verify_action() {
+  return {
+      .name = "store verify",
+      .summary = "compare every file of a pack with its checksum",
+      .description =
+          "Reads a whole pack and compares every file with its checksum. Under mpirun, "
+          "the ranks share the work. The exit code is 1 if a file is damaged.",
+      .options = {threads_option()},
+      .positionals = {pack_positional()},
+      .examples = {{"millrace store verify packs/", "compare all files with their checksums"},
+                   {"mpirun -n 8 millrace store verify packs/", "the same, shared by eight ranks"}},
+      .run = run_verify,
+  };
 }
 
-std::vector<std::string> action_names() {
-  std::vector<std::string> names;
-  for (const Action& action : actions()) names.emplace_back(action.name);
-  return names;
-}
-
-Status check_store(const Arguments& arguments) {
-  const Action& action = action_of(arguments);
-  const std::vector<std::string>& words = arguments.positionals();
-  const size_t paths_max = arguments.has("order") ? 0 : action.paths_max;
-  if (words.size() <= action.paths_min) {
-    return fail(Errc::kInvalidArgument, "PATH is missing: {}", action.paths);
-  }
-  if (words.size() - 1 > paths_max) {
-    return fail(Errc::kInvalidArgument, "{} takes no '{}'{}", action.name,
-                printable(words[paths_max + 1]), arguments.has("order") ? " beside --order" : "");
-  }
-  if (action.name != "run" && !arguments.program().empty()) {
-    return fail(Errc::kInvalidArgument, "only `run` takes a command after --");
-  }
-  if (action.name == "run" && arguments.program().empty()) {
-    return fail(Errc::kInvalidArgument, "the program to run is missing; put it after --");
-  }
-  for (const std::string_view option : action.options) {
-    if (!arguments.has(option)) return fail(Errc::kInvalidArgument, "{}", missing_option(option));
-  }
-  if (arguments.has("hosts") && arguments.has("hostfile")) {
-    return fail(Errc::kInvalidArgument, "--hosts and --hostfile are alternatives; give one");
-  }
-  return {};
-}
-
-Result<int> run_store(const Arguments& arguments, Output& output) {
-  return action_of(arguments).run(arguments, output);
-}
-
-std::vector<Option> store_options() {
-  std::vector<Option> options = {
-      {.name = "output",
-       .letter = 'o',
-       .value = "DIR",
-       .help = "pack: the directory of the new pack; extract: where files go",
-       .kind = ValueKind::kDirectory},
-      {.name = "partitions",
-       .value = "N",
-       .help = "pack: number of partitions (one for each GiB)",
-       .check = check_count},
-      {.name = "codec",
-       .value = "NAME",
-       .help = "pack: how to compress; auto chooses for each file (auto)",
-       .choices = {"auto", "zstd", "lz4", "none"}},
-      {.name = "broadcast",
-       .value = "GLOB",
-       .help = "pack: files that every node gets, such as 'val/**'",
-       .repeatable = true},
-      {.name = "threads",
-       .value = "N",
-       .help = "threads that work (all CPUs)",
-       .check = check_count},
-      {.name = "long", .help = "list: mode, length, codec, partition and time too"},
-      {.name = "json", .help = "list, status: print the result as JSON"}};
-  for (const std::vector<Option>& others : {node_options(), mount_options()}) {
-    options.insert(options.end(), others.begin(), others.end());
-  }
-  return options;
+Command extract_action() {
+  return {
+      .name = "store extract",
+      .summary = "restore the files of a pack, or some of them",
+      .description =
+          "Restores files, modes, times and links into a new directory. GLOBs choose "
+          "paths; * also matches /. Under mpirun, the ranks share the work.",
+      .options = {required(
+                      output_option(ValueKind::kDirectory, "where the files go: a new directory")),
+                  threads_option()},
+      .positionals = {pack_positional(),
+                      {.name = "GLOB",
+                       .help = "only these paths of the pack",
+                       .required = false,
+                       .repeatable = true}},
+      .examples = {{"millrace store extract packs/ -o some/ 'train/n01*'",
+                    "only some of the files"}},
+      .run = run_extract,
+  };
 }
 
 }  // namespace
 
 Command store_command() {
+  std::vector<Command> actions = {pack_action(), list_action(), verify_action(), extract_action()};
+  for (const std::vector<Command>& others : {node_actions(), mount_actions()}) {
+    actions.insert(actions.end(), others.begin(), others.end());
+  }
   return {
       .name = "store",
       .summary = "serve a packed dataset from the node's own storage; pack, list, verify it",
       .description =
-          "`pack` writes a directory as a pack: partitions with the files' bytes, and a catalogue "
-          "of their names and places. Files that compress by less than 10 % are stored as they are. "
-          "Under mpirun, the ranks divide the partitions. A pack appears complete or not at all; "
-          "run again, an interrupted one continues. Existing packs are never replaced.\n\n"
-          "Tar files (WebDataset) become a pack without being copied: `pack` then writes only a "
-          "catalogue. Given the .pack files of a pack, it writes their catalogue again.\n\n"
-          "`list`, `verify` and `extract` take the directory of a pack, or one of its .pack files. "
-          "`verify` compares every file with its checksum. `extract` restores files, modes, times "
-          "and links into a new directory; GLOBs choose paths, and * also matches /.\n\n"
-          "`run` starts a service, runs the command with the files of the pack under the path --at, "
-          "and takes all down; exit code and signals are those of the command. Files come to the "
-          "node's own storage when they are first opened, and stay there. Without a service, or "
-          "when the capacity is used up, files are read from --origin. `up` and `down` do the same "
-          "in steps, for job scripts; `up` prints what to export, and its service ends with the "
-          "session of the script. `warm` fetches files before they are needed. With --order, it tells "
-          "the service what programs will read, and stays until they have: files are fetched in that "
-          "order, and the one whose next read is furthest away makes room. Loaders of Millrace do "
-          "so themselves. `status` shows what is there.\n\n"
+          "`pack` turns a dataset into a few large files. `run` starts a service that keeps them on "
+          "the node's own storage, and runs a command that sees the dataset under a path. `up` and "
+          "`down` do the same in steps, for job scripts.\n\n"
           "The files of the pack cannot be changed. What programs create below the path is in the "
-          "directory --save under the same names, as ordinary files.\n\n"
-          "`mount` shows the files of --pack, or of a running store, in an existing directory, for "
-          "static programs, which `run` cannot serve. It needs FUSE. `unmount` ends it.",
-      .options = store_options(),
-      .positionals = {{.name = "ACTION", .help = "what to do", .choices = action_names()},
-                      {.name = "PATH",
-                       .help = "pack: a directory, or .tar files; list, verify, extract: a pack, "
-                               "then GLOBs; warm: GLOBs; mount, unmount: a directory",
-                       .kind = ValueKind::kFile,
-                       .required = false,
-                       .repeatable = true}},
-      .runs_program = true,
-      .program_is_optional = true,
-      .examples =
-          {{"millrace store pack imagenet/ -o packs/ --partitions 64 --broadcast 'val/**'",
-            "the validation set goes to every node"},
-           {"mpirun -n 8 millrace store pack imagenet/ -o packs/ --codec none",
-            "eight ranks, no compression"},
-           {"millrace store pack shards/*.tar -o packs/",
-            "a catalogue of tar files, which are not copied"},
-           {"millrace store list packs/ --long", "what is in it"},
-           {"millrace store verify packs/", "compare all files with their checksums"},
-           {"mpirun -n 8 millrace store verify packs/", "the same, shared by eight ranks"},
-           {"millrace store extract packs/ -o some/ 'train/n01*'", "only some of the files"},
-           {"millrace store run --pack packs/ --at /data/imagenet -- python train.py",
-            "the program reads /data/imagenet from memory"},
-           {"eval \"$(millrace store up --pack packs/ --at /data --local /scratch)\"",
-            "in a job script; the files are on the node's disk"},
-           {"millrace store run --pack packs/ --at /data --hosts n1,n2 -- mpirun -n 8 ./train",
-            "two nodes, each with half of the partitions"},
-           {"millrace store warm 'val/**'", "fetch the validation set now"},
-           {"millrace store warm --order epochs.txt &",
-            "what train.py will read, for a small disk"},
-           {"millrace store flush --wait", "return when all checkpoints are durable"}},
-      .check = check_store,
-      .run = run_store,
+          "directory --save under the same names, as ordinary files.",
+      .actions = std::move(actions),
+      .examples = {{"millrace store pack imagenet/ -o packs/ --broadcast 'val/**'",
+                    "the validation set goes to every node"},
+                   {"millrace store run --pack packs/ --at /data/imagenet -- python train.py",
+                    "the program reads /data/imagenet from memory"}},
   };
 }
 

@@ -24,12 +24,10 @@ File log_file(bool is_background) {
   return File(::dup(STDERR_FILENO));
 }
 
-}  // namespace
-
-Result<int> run_mount_action(const Arguments& arguments, Output&) {
+Result<int> run_mount(const Arguments& arguments, Output&) {
   if (arguments.has("background")) close_descriptors_except({});
   store::MountOptions options;
-  options.directory = arguments.positionals()[1];
+  options.directory = arguments.positionals().front();
   options.packs = arguments.value("pack").value_or("");
   options.origin = arguments.value("origin").value_or("");
   if (options.packs.empty()) {
@@ -45,13 +43,49 @@ Result<int> run_mount_action(const Arguments& arguments, Output&) {
   return kExitSuccess;
 }
 
-Result<int> run_unmount_action(const Arguments& arguments, Output&) {
-  RETURN_IF_ERROR(store::unmount(arguments.positionals()[1]));
+Result<int> run_unmount(const Arguments& arguments, Output&) {
+  RETURN_IF_ERROR(store::unmount(arguments.positionals().front()));
   return kExitSuccess;
 }
 
-std::vector<Option> mount_options() {
-  return {{.name = "background", .help = "mount: return when it is mounted"}};
+Command mount_action() {
+  Option pack = directory_option("pack", "the directory of a pack, without a running store");
+  pack.alternatives = {"node", "local"};
+  Option origin =
+      directory_option("origin", "the same files on the shared file system (what was packed)");
+  origin.needs = "pack";
+  const Option background{.name = "background", .help = "return when it is mounted"};
+  return {
+      .name = "store mount",
+      .summary = "mount a pack, or a running store, for programs that `run` cannot serve",
+      .description =
+          "Shows the files of --pack, or of a running store, in an existing directory, for static "
+          "programs, which `store run` cannot serve. It needs FUSE. `store unmount` ends it.",
+      .options = joined({{pack, origin, background}, chosen_node_options()}),
+      .positionals = {{.name = "DIR",
+                       .help = "where to mount; it must exist",
+                       .kind = ValueKind::kDirectory}},
+      .examples = {{"millrace store mount --pack packs/ --background images/",
+                    "the files of a pack, without a service"}},
+      .run = run_mount,
+  };
 }
+
+Command unmount_action() {
+  return {
+      .name = "store unmount",
+      .summary = "end a mount",
+      .description = "Ends a mount of `store mount`. Fails if programs still use it.",
+      .positionals = {{.name = "DIR",
+                       .help = "where a pack is mounted",
+                       .kind = ValueKind::kDirectory}},
+      .examples = {{"millrace store unmount images/", "end the mount"}},
+      .run = run_unmount,
+  };
+}
+
+}  // namespace
+
+std::vector<Command> mount_actions() { return {mount_action(), unmount_action()}; }
 
 }  // namespace millrace::cli

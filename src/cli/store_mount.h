@@ -3,14 +3,10 @@
 
 #include <vector>
 
-#include "base/result.h"
 #include "cli/command.h"
 
 namespace millrace::cli {
 
-std::vector<Option> mount_options();
-
-Result<int> run_mount_action(const Arguments& arguments, Output& output);
-Result<int> run_unmount_action(const Arguments& arguments, Output& output);
+std::vector<Command> mount_actions();
 
 }  // namespace millrace::cli

@@ -21,7 +21,6 @@
 #include "base/units.h"
 #include "cli/exit_like.h"
 #include "cli/rank_launch.h"
-#include "cli/sample_options.h"
 #include "cli/store_ranks.h"
 #include "store/buffer/drain.h"
 #include "store/service_process.h"
@@ -254,9 +253,7 @@ Result<NodeServices> start_services(const Arguments& arguments, File watched, bo
   return services;
 }
 
-}  // namespace
-
-Result<int> run_run_action(const Arguments& arguments, Output&) {
+Result<int> store_run(const Arguments& arguments, Output&) {
   ASSIGN_OR_RETURN(const fs::path library, find_client_library());
   ASSIGN_OR_RETURN(const NodeServices services,
                    start_services(arguments, store::watch_process(::getpid()), false));
@@ -272,8 +269,6 @@ Result<int> run_run_action(const Arguments& arguments, Output&) {
 }
 
 // ---- up and down --------------------------------------------------------------------------------
-
-namespace {
 
 // For a shell: in single quotes, so that nothing in it has a meaning.
 std::string shell_quoted(const std::string& text) {
@@ -326,7 +321,9 @@ Result<std::vector<NodeStatus>> listed_nodes(const Arguments& arguments) {
   return std::vector<NodeStatus>{std::move(node)};
 }
 
-Result<int> run_up_action(const Arguments& arguments, Output& output) {
+namespace {
+
+Result<int> store_up(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(const fs::path library, find_client_library());
   const auto exports = [&](const fs::path& node) {
     const auto [name, list] =
@@ -345,8 +342,6 @@ Result<int> run_up_action(const Arguments& arguments, Output& output) {
   output.print(exports(services.started.node));
   return kExitSuccess;
 }
-
-namespace {
 
 // Waits until all that programs of the job have buffered is durable. Returns whether it is.
 bool flush_job(const NodeStatus& node) {
@@ -367,9 +362,7 @@ void print_log(const File& log, uint64_t& printed_bytes) {
   }
 }
 
-}  // namespace
-
-Result<int> run_down_action(const Arguments& arguments, Output&) {
+Result<int> store_down(const Arguments& arguments, Output&) {
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
   const bool is_saved = flush_job(node);
   uint64_t printed_bytes = 0;
@@ -390,8 +383,6 @@ Result<int> run_down_action(const Arguments& arguments, Output&) {
 }
 
 // ---- warm ---------------------------------------------------------------------------------------
-
-namespace {
 
 // Returns when the order ends: programs read meanwhile.
 Result<int> warm_by_order(const NodeStatus& node, const std::string& name, Output& output) {
@@ -425,16 +416,13 @@ Result<int> warm_by_order(const NodeStatus& node, const std::string& name, Outpu
   return kExitSuccess;
 }
 
-}  // namespace
-
-Result<int> run_warm_action(const Arguments& arguments, Output& output) {
+Result<int> store_warm(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
   if (const auto order = arguments.value("order")) return warm_by_order(node, *order, output);
   ASSIGN_OR_RETURN(const store::Catalogue catalogue,
                    store::Catalogue::open(node.path / wire::kStoreCatalogueFile));
   ASSIGN_OR_RETURN(const store::ServiceClient client, store::ServiceClient::connect(node.path));
-  const std::vector<std::string>& words = arguments.positionals();
-  store::WarmOptions options{.globs = {words.begin() + 1, words.end()}, .on_warmed = {}};
+  store::WarmOptions options{.globs = arguments.positionals(), .on_warmed = {}};
   if ((node.state.flags & wire::kStoreFast) != 0) options.kind = wire::StoreRequestKind::kPlace;
   store::WarmReport report;
   {
@@ -455,7 +443,7 @@ Result<int> run_warm_action(const Arguments& arguments, Output& output) {
 
 // ---- flush --------------------------------------------------------------------------------------
 
-Result<int> run_flush_action(const Arguments& arguments, Output& output) {
+Result<int> store_flush(const Arguments& arguments, Output& output) {
   if (const auto left = arguments.value("left")) {
     ASSIGN_OR_RETURN(const store::BufferContents contents, store::read_buffer(*left));
     if (contents.is_drained) {
@@ -472,54 +460,148 @@ Result<int> run_flush_action(const Arguments& arguments, Output& output) {
   return contents.files.empty() ? kExitSuccess : kExitFailure;
 }
 
-std::vector<Option> node_options() {
-  std::vector<Option> options = {
-      {.name = "pack",
-       .value = "DIR",
-       .help = "run, up, mount: the pack",
-       .kind = ValueKind::kDirectory},
+// ---- the actions --------------------------------------------------------------------------------
+
+Status check_warm(const Arguments& arguments) {
+  if (!arguments.has("order") || arguments.positionals().empty()) return {};
+  return fail(Errc::kInvalidArgument, "GLOB and --order are alternatives; give one");
+}
+
+// What `run` and `up` take.
+std::vector<Option> service_flags() {
+  const std::vector<Option> own = {
+      required(directory_option("pack", "the directory of the pack")),
       {.name = "at",
        .value = "PATH",
-       .help = "run, up: the path under which programs see the files",
-       .kind = ValueKind::kDirectory},
-      {.name = "local",
-       .value = "DIR",
-       .help = "run, up: storage of this node for the files (/dev/shm)",
-       .kind = ValueKind::kDirectory},
-      {.name = "capacity",
-       .value = "SIZE",
-       .help = "run, up: how much of it to use (half of what is free)",
-       .check = check_bytes},
-      {.name = "origin",
-       .value = "DIR",
-       .help = "run, up, mount: the same files on the shared file system (what was packed)",
-       .kind = ValueKind::kDirectory},
-      {.name = "save",
-       .value = "DIR",
-       .help = "run, up: the directory of files that programs create below the path (the origin)",
-       .kind = ValueKind::kDirectory},
+       .help = "the path under which programs see the files",
+       .kind = ValueKind::kDirectory,
+       .required = true},
+      directory_option("local", "storage of this node for the files (/dev/shm)"),
+      size_option("capacity", "how much of it to use (half of what is free)"),
+      directory_option("origin", "the same files on the shared file system (what was packed)"),
+      directory_option("save",
+                       "the directory of files that programs create below the path (the origin)"),
       {.name = "buffer",
        .value = "GLOB",
-       .help =
-           "run, up: write such new files to the node's storage first, and copy them when closed",
+       .help = "write such new files to the node's storage first, and copy them when closed",
        .repeatable = true},
-      {.name = "wait", .help = "flush: return when all buffered files are durable in --save"},
-      {.name = "left",
-       .value = "DIR",
-       .help = "flush: save the files of this buffer, which an earlier job has left",
-       .kind = ValueKind::kDirectory},
-      {.name = "order",
-       .value = "FILE",
-       .help = "warm: the paths that programs will read, in order, one a line; -: standard input",
-       .kind = ValueKind::kFile},
-      {.name = "fast", .help = "run, up: programs read without system calls"},
-      {.name = "node",
-       .value = "DIR",
-       .help = "status, warm, flush, down, mount: which store (MILLRACE_STORE, or the only one)",
-       .kind = ValueKind::kDirectory}};
-  const std::vector<Option> of_ranks = rank_options();
-  options.insert(options.end(), of_ranks.begin(), of_ranks.end());
-  return options;
+      {.name = "fast", .help = "programs read without system calls"},
+      count_option("threads", "threads that work (all CPUs)")};
+  return joined({own, rank_options()});
+}
+
+Command run_action() {
+  return {
+      .name = "store run",
+      .summary = "run a command that sees a pack under a path",
+      .description =
+          "Starts a service, runs the command with the files of the pack under the path --at, and "
+          "takes all down. Exit code and signals are those of the command. Files come to the node's "
+          "own storage when they are first opened, and stay there. Without a service, or when the "
+          "capacity is used up, files are read from --origin.\n\n"
+          "The files of the pack cannot be changed. What programs create below the path is in the "
+          "directory --save under the same names, as ordinary files.",
+      .options = service_flags(),
+      .runs_program = true,
+      .examples =
+          {{"millrace store run --pack packs/ --at /data/imagenet -- python train.py",
+            "the program reads /data/imagenet from memory"},
+           {"millrace store run --pack packs/ --at /data --hosts n1,n2 -- mpirun -n 8 ./train",
+            "two nodes, each with half of the partitions"}},
+      .run = store_run,
+  };
+}
+
+Command up_action() {
+  return {
+      .name = "store up",
+      .summary = "start the service of a pack, for a job script",
+      .description =
+          "Starts the service of a pack and prints what programs need in their environment. The "
+          "service ends with the session of the script, or with `store down`.",
+      .options = service_flags(),
+      .examples = {{"eval \"$(millrace store up --pack packs/ --at /data --local /scratch)\"",
+                    "in a job script; the files are on the node's disk"}},
+      .run = store_up,
+  };
+}
+
+Command status_action() {
+  return {
+      .name = "store status",
+      .summary = "what the running stores of this node have done",
+      .description =
+          "Shows the stores that run on this node: the pack, the files on the node, where "
+          "files came from, the other nodes, and buffered files that are not saved yet.",
+      .options = joined({chosen_node_options(), {json_option()}}),
+      .examples = {{"millrace store status", "all stores of this node"}},
+      .run = run_status,
+  };
+}
+
+Command warm_action() {
+  const Option order = file_option(
+      "order", "the paths that programs will read, in order, one a line; -: standard input");
+  return {
+      .name = "store warm",
+      .summary = "fetch files to this node before programs need them",
+      .description =
+          "Fetches all files, or those that GLOBs choose.\n\n"
+          "With --order, it tells the service what programs will read, and stays until they have: "
+          "files are fetched in that order, and the one whose next read is furthest away makes "
+          "room. Loaders of Millrace do so themselves.",
+      .options = joined({chosen_node_options(), {order}}),
+      .positionals = {{.name = "GLOB",
+                       .help = "only these paths of the pack; * also matches /",
+                       .required = false,
+                       .repeatable = true}},
+      .examples = {{"millrace store warm 'val/**'", "fetch the validation set now"},
+                   {"millrace store warm --order epochs.txt &",
+                    "what train.py will read, for a small disk"}},
+      .check = check_warm,
+      .run = store_warm,
+  };
+}
+
+Command flush_action() {
+  const Option wait{.name = "wait", .help = "return when all buffered files are durable in --save"};
+  Option left =
+      directory_option("left", "save the files of this buffer, which an earlier job has left");
+  left.alternatives = {"node", "local", "wait"};
+  return {
+      .name = "store flush",
+      .summary = "list, or wait for, buffered files that are not saved yet",
+      .description =
+          "Lists the files of --buffer that are not saved yet. The exit code is 1 if "
+          "there are any.",
+      .options = joined({chosen_node_options(), {wait, left}}),
+      .examples = {{"millrace store flush --wait", "return when all checkpoints are durable"}},
+      .run = store_flush,
+  };
+}
+
+Command down_action() {
+  return {
+      .name = "store down",
+      .summary = "end the service that `up` has started",
+      .description =
+          "Ends the service of a store, on all its nodes, after buffered files are saved. "
+          "The exit code is 1 if some could not be.",
+      .options = chosen_node_options(),
+      .examples = {{"millrace store down", "end the only store of this node"}},
+      .run = store_down,
+  };
+}
+
+}  // namespace
+
+std::vector<Option> chosen_node_options() {
+  return {directory_option("node", "which store (MILLRACE_STORE, or the only one)"),
+          directory_option("local", "storage of this node in which it is (/dev/shm)")};
+}
+
+std::vector<Command> node_actions() {
+  return {run_action(), up_action(), status_action(), warm_action(), flush_action(), down_action()};
 }
 
 }  // namespace millrace::cli

@@ -11,7 +11,10 @@
 
 namespace millrace::cli {
 
-std::vector<Option> node_options();
+std::vector<Command> node_actions();
+
+// --node and --local: which running store an action is about.
+std::vector<Option> chosen_node_options();
 
 // The node that the user names, or all that are running.
 Result<std::vector<store::NodeStatus>> listed_nodes(const Arguments& arguments);
@@ -19,11 +22,6 @@ Result<std::vector<store::NodeStatus>> listed_nodes(const Arguments& arguments);
 // The node that the user means: --node, MILLRACE_STORE, or the only one there is.
 Result<store::NodeStatus> chosen_node(const Arguments& arguments);
 
-Result<int> run_run_action(const Arguments& arguments, Output& output);
-Result<int> run_up_action(const Arguments& arguments, Output& output);
-Result<int> run_status_action(const Arguments& arguments, Output& output);
-Result<int> run_warm_action(const Arguments& arguments, Output& output);
-Result<int> run_flush_action(const Arguments& arguments, Output& output);
-Result<int> run_down_action(const Arguments& arguments, Output& output);
+Result<int> run_status(const Arguments& arguments, Output& output);
 
 }  // namespace millrace::cli

@@ -12,7 +12,6 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "cli/rank_launch.h"
-#include "cli/sample_options.h"
 #include "comm/connect.h"
 #include "comm/lifeline_message.h"
 #include "store/service_group.h"
@@ -71,21 +70,14 @@ std::vector<std::string> srun_words(const std::string& node_count) {
 }
 
 // The words of this command line for the ranks: `up` with the same options.
-Result<std::vector<std::string>> words_for_ranks(const Arguments& arguments,
-                                                 const std::string& job) {
+Result<std::vector<std::string>> words_for_ranks(const std::string& job) {
   ASSIGN_OR_RETURN(const std::vector<std::string> all, own_words());
-  std::vector<std::string> words;
-  bool has_action = false;
-  for (size_t i = 0; i < all.size() && all[i] != "--"; ++i) {
-    const bool is_hosts = all[i] == "--hosts" || all[i] == "--hostfile" || all[i] == "--job";
-    if (is_hosts) ++i;
-    const bool is_joined =
-        !is_hosts && (all[i].starts_with("--hosts=") || all[i].starts_with("--hostfile=") ||
-                      all[i].starts_with("--job="));
-    if (is_hosts || is_joined) continue;
-    const bool is_action = !has_action && all[i] == arguments.positionals()[0];
-    words.push_back(is_action ? "up" : all[i]);
-    has_action = has_action || is_action;
+  std::vector<std::string> words = {"store", "up"};
+  for (size_t i = words.size(); i < all.size() && all[i] != "--"; ++i) {
+    const std::string name = all[i].substr(0, all[i].find('='));
+    const bool is_left_out = name == "--hosts" || name == "--hostfile" || name == "--job";
+    if (!is_left_out) words.push_back(all[i]);
+    if (is_left_out && name == all[i]) ++i;  // its value is the next word
   }
   words.insert(words.end(), {"--job", job});
   return words;
@@ -128,7 +120,7 @@ Result<store::StartedService> start_group(const Arguments& arguments,
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (error) return fail_os(error.value(), "cannot find this program").within("/proc/self/exe");
   const std::string job = arguments.value("job").value_or(store::random_job_name());
-  ASSIGN_OR_RETURN(const auto words, words_for_ranks(arguments, job));
+  ASSIGN_OR_RETURN(const auto words, words_for_ranks(job));
   const fs::path local =
       fs::absolute(arguments.value("local").value_or(std::string(store::kLocalDefault)), error);
   store::ServiceGroupOptions options{.command = launcher,
@@ -213,18 +205,16 @@ Result<std::unique_ptr<store::Peers>> find_peers(const fs::path& node, const std
 std::vector<Option> rank_options() {
   return {{.name = "hosts",
            .value = "LIST",
-           .help = "run, up: nodes, as mpirun --host takes them (those of the Slurm job)"},
+           .help = "nodes, as mpirun --host takes them (those of the Slurm job)"},
           {.name = "hostfile",
            .value = "FILE",
-           .help = "run, up: a file with the nodes, as mpirun takes it",
-           .kind = ValueKind::kFile},
-          {.name = "replicas",
-           .value = "N",
-           .help = "run, up: how many nodes hold each partition (1)",
-           .check = check_count},
+           .help = "a file with the nodes, as mpirun takes it",
+           .kind = ValueKind::kFile,
+           .alternatives = {"hosts"}},
+          count_option("replicas", "how many nodes hold each partition (1)"),
           {.name = "job",
            .value = "NAME",
-           .help = "run, up: name of the store's directories, 16 hex digits (random)"}};
+           .help = "name of the store's directories, 16 hex digits (random)"}};
 }
 
 }  // namespace millrace::cli

@@ -173,7 +173,7 @@ void write_status(JsonWriter& json, const ShownNode& shown) {
 
 }  // namespace
 
-Result<int> run_status_action(const Arguments& arguments, Output& output) {
+Result<int> run_status(const Arguments& arguments, Output& output) {
   ASSIGN_OR_RETURN(std::vector<NodeStatus> nodes, listed_nodes(arguments));
   JsonWriter json;
   json.begin_object();

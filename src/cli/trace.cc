@@ -204,11 +204,7 @@ Command trace_command() {
           "use --append on all of them: a run without mpirun or srun looks like the next "
           "one.",
       .options =
-          {{.name = "output",
-            .letter = 'o',
-            .value = "DIR",
-            .help = "directory for the trace (millrace-trace)",
-            .kind = ValueKind::kDirectory},
+          {output_option(ValueKind::kDirectory, "directory for the trace (millrace-trace)"),
            {.name = "include",
             .value = "GLOB",
             .help = "record only files that match",

@@ -58,7 +58,8 @@ std::string head_of(const Modelled& modelled) {
                                   0);
   if (modelled.ranks > 1) {
     out += comment_lines(
-        fmt::format("The job had {0} ranks: run this with `--ranks {0}`.", modelled.ranks), 0);
+        fmt::format("The job had {0} ranks: run this with `--accelerators {0}`.", modelled.ranks),
+        0);
   }
   const auto add = [&](std::string_view title, const std::vector<std::string>& sentences) {
     if (sentences.empty()) return;

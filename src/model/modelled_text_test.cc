@@ -37,7 +37,7 @@ TEST(ModelledYaml, HasSectionsValuesAndReasons) {
   EXPECT_THAT(yaml, HasSubstr("framework: pytorch"));
   EXPECT_THAT(yaml, HasSubstr("# - Each worker prefetches 2 batches.\n"));
   EXPECT_THAT(yaml, HasSubstr("# Not modelled:\n# - The job also read a checkpoint.\n"));
-  EXPECT_THAT(yaml, HasSubstr("--ranks 4"));
+  EXPECT_THAT(yaml, HasSubstr("--accelerators 4"));
 }
 
 TEST(ModelledYaml, LongReasonsAreAboveTheirKey) {

@@ -78,7 +78,7 @@ constexpr bool reads(Action action) {
 constexpr bool writes(Action action) {
   return action == Action::kWrite || action == Action::kWriteAt || action == Action::kWriteStream;
 }
-// Calls that have a size in bytes, which --size filters.
+// Calls that have a size in bytes, which --transfer-size filters.
 constexpr bool moves_bytes(Action action) { return reads(action) || writes(action); }
 
 // The flags of open(2) that the call has. `detail` is that of its event.

@@ -27,7 +27,8 @@ class PatternTest(unittest.TestCase):
 
     def events(self, workload, *overrides, kind="read", scale="0.0005", quick=QUICK):
         """(file, offset, bytes) of the calls on files of the dataset or the checkpoints, in order."""
-        self.run_program("bench", workload, f"--scale={scale}", "--generate-only", *overrides)
+        self.run_program("bench", workload, f"--scale={scale}", "--generate", "workflow.train=false",
+                         "workflow.checkpoint=false", *overrides)
         self.run_program("trace", "-o", "t", "--", MILLRACE, "bench", workload, f"--scale={scale}", "--output=o", *quick,
                          *overrides)
         table = self.run_program("query", "t", "--csv",

@@ -106,7 +106,7 @@ class RunTest(BenchTest):
 
     def test_every_loader_reads_every_sample(self):
         workload = self.workload("tfrecord", 5, 7)
-        self.bench(workload, "--generate-only")
+        self.bench(workload, "--generate", "workflow.train=false")
         for loader in ("native", "pytorch", "tensorflow", "dali"):
             for more in ((), ("reader.transfer_size=1024",), ("reader.read_type=memory",), ("reader.read_threads=5",)):
                 with self.subTest(loader=loader, more=more):
@@ -139,7 +139,8 @@ class RunTest(BenchTest):
         done = self.bench(workload, "metric.au=1", "train.computation_time=0", "--require-au", code=1)
         self.assertIn("0.0 %, expected at least 100 %: fail", done.stdout)
         self.bench(workload, "metric.au=1", "train.computation_time=0")
-        self.assertIn("needs a run", self.bench(workload, "--require-au", "--generate-only", code=2).stderr)
+        done = self.bench(workload, "--require-au", "--generate", "workflow.train=false", code=1)
+        self.assertIn("needs a run", done.stderr)
 
     def test_a_result_that_cannot_be_written_is_printed_all_the_same(self):
         def limit():
@@ -180,7 +181,7 @@ class RunTest(BenchTest):
         self.assertEqual(len(steps["1"]["load"]), 3)
 
     def test_a_shuffle_reads_in_another_order_each_epoch(self):
-        self.bench(self.workload(), "--generate-only")
+        self.bench(self.workload(), "--generate", "workflow.train=false")
         orders = []
         for words in ((), (), ("train.seed=7",)):
             trace = self.folder / f"t{len(orders)}"
@@ -199,7 +200,7 @@ class RunTest(BenchTest):
         self.assertNotEqual(orders[0], orders[2])
 
     def test_a_traced_run_has_the_regions_of_a_training(self):
-        self.bench(self.workload(), "--generate-only")
+        self.bench(self.workload(), "--generate", "workflow.train=false")
         trace = self.folder / "trace"
         self.bench(self.folder / "w.yaml", program=(MILLRACE, "trace", "-o", trace, "--", MILLRACE))
         report = json.loads(subprocess.run([MILLRACE, "report", "--json", trace], capture_output=True, text=True,
@@ -274,7 +275,7 @@ class DlioFiguresTest(BenchTest):
 
     @unittest.skipUnless(HAS_MPI, "no mpirun")
     def test_of_ranks_are_means_and_sums(self):
-        self.check((), ("--ranks=2",), blocks=1)
+        self.check((), ("--accelerators=2",), blocks=1)
 
 
 class CheckpointPhasesTest(BenchTest):
@@ -342,7 +343,7 @@ class CheckpointPhasesTest(BenchTest):
 
     def test_a_training_reads_back_the_first_ones_that_it_wrote(self):
         workload = self.workload(workflow=", checkpoint: True", more=f"checkpoint: {{checkpoint_folder: {self.folder}/c}}")
-        self.bench(workload, "--generate-only")
+        self.bench(workload, "--generate", "workflow.train=false", "workflow.checkpoint=false")
         figures = self.figures(workload, "checkpoint.num_checkpoints_read=2", "checkpoint.steps_between_checkpoints=1")
         self.assertEqual((figures["checkpoint_saves"]["count"], figures["checkpoint_loads"]["count"]), (6, 2))
         done = self.bench(workload, "checkpoint.num_checkpoints_read=3", "checkpoint.keep=1")
@@ -379,7 +380,7 @@ class DamagedFilesTest(BenchTest):
                 continue
             shutil.rmtree(self.folder / "data", ignore_errors=True)
             workload = self.workload(format, self.FILES, samples)
-            self.bench(workload, "--generate-only", *keys)
+            self.bench(workload, "--generate", "workflow.train=false", *keys)
             name = self.damage(how)
             for loader in loaders:
                 with self.subTest(format=format, samples=samples, keys=keys, loader=loader):
@@ -408,7 +409,7 @@ class DamagedFilesTest(BenchTest):
 
     def test_a_dataset_of_empty_files_is_no_success(self):
         workload = self.workload("jpeg", 6)
-        self.bench(workload, "--generate-only")
+        self.bench(workload, "--generate", "workflow.train=false")
         for path in (self.folder / "data" / "train").iterdir():
             path.write_bytes(b"")
         self.assertIn("the sample is empty", self.bench(workload, code=1).stderr)
@@ -420,12 +421,12 @@ class DamagedFilesTest(BenchTest):
 
     def test_in_memory_and_on_ranks(self):
         workload = self.workload("csv", self.FILES, 3)
-        self.bench(workload, "--generate-only")
+        self.bench(workload, "--generate", "workflow.train=false")
         self.damage("garbage")
         figures = self.figures(workload, "reader.on_error=skip", "reader.read_type=memory")
         self.assertEqual((figures["passes"][0]["samples"], figures["bad_samples"]), (21, 6))
         if HAS_MPI:
-            figures = self.figures(workload, "reader.on_error=skip", "--ranks=2")
+            figures = self.figures(workload, "reader.on_error=skip", "--accelerators=2")
             self.assertEqual((figures["passes"][0]["samples"], figures["bad_samples"]), (21, 6))
 
     def test_the_cost_of_the_checks_is_shown(self):
@@ -443,7 +444,7 @@ class ColdCacheTest(BenchTest):
             with self.subTest(format=format):
                 shutil.rmtree(self.folder / "data", ignore_errors=True)
                 workload = self.workload(format, 6, 3)
-                self.bench(workload, "--generate-only")
+                self.bench(workload, "--generate", "workflow.train=false")
                 log = self.folder / "strace.log"
                 self.bench(workload, "--cache=drop", "train.epochs=1", "--loader=pytorch",
                            program=("strace", "-f", "-y", "-e", "trace=read,pread64,fadvise64", "-o", str(log), MILLRACE))
@@ -531,12 +532,12 @@ class KeysTest(BenchTest):
         workload = self.workload("indexed_binary")
         self.bench(workload, "dataset.keep_files=false", "--generate")
         self.assertFalse((self.folder / "data").exists())
-        self.bench(workload, "--generate-only")
+        self.bench(workload, "--generate", "workflow.train=false")
         mine = self.folder / "data" / "train" / "mine.txt"
         mine.write_text("x")
         self.bench(workload, "dataset.keep_files=false")
         self.assertEqual([path for path in (self.folder / "data").rglob("*") if path.is_file()], [mine])
-        self.bench(self.workload("npz"), "--generate-only")
+        self.bench(self.workload("npz"), "--generate", "workflow.train=false")
         (self.folder / "data" / "millrace-manifest.json").unlink()
         done = self.bench(self.workload("npz"), "dataset.keep_files=false", code=1)
         self.assertIn("will not delete it", done.stderr)
@@ -560,7 +561,8 @@ class KeysTest(BenchTest):
                     info = archive.getinfo("x.npy")
                     self.assertEqual(info.compress_type, zipfile.ZIP_DEFLATED)
                     self.assertLess(info.compress_size, info.file_size)
-                self.bench(workload, *keys, "dataset.compression=zip", "--generate-only")  # keeps what is complete
+                # Keeps what is complete.
+                self.bench(workload, *keys, "dataset.compression=zip", "--generate", "workflow.train=false")
 
     @unittest.skipUnless(h5py, "no h5py")
     def test_hdf5_datasets_have_the_chunks_and_the_maximum_that_were_asked_for(self):
@@ -577,7 +579,7 @@ class KeysTest(BenchTest):
 
     def test_a_tensorflow_loader_fills_its_shuffle_buffer_before_the_first_batch(self):
         workload = self.workload("tfrecord", 4, 16)
-        self.bench(workload, "--generate-only")
+        self.bench(workload, "--generate", "workflow.train=false")
         trace = self.folder / "t"
         def read_before_first_step(size):
             shutil.rmtree(trace, ignore_errors=True)
@@ -599,20 +601,20 @@ class KeysTest(BenchTest):
 class RanksTest(BenchTest):
     def test_any_number_of_ranks_reads_each_sample_once(self):
         workload = self.workload("tfrecord", 3, 5)
-        self.bench(workload, "--generate-only", "--ranks=2")
+        self.bench(workload, "--generate", "workflow.train=false", "--accelerators=2")
         for loader in ("native", "tensorflow"):
-            figures = self.figures(workload, "--ranks=4", f"--loader={loader}")
+            figures = self.figures(workload, "--accelerators=4", f"--loader={loader}")
             self.check_all_read(figures, 15)
             self.assertEqual(len(figures["ranks_passes"]), 4)
 
     def test_a_bad_sample_on_one_rank_ends_all(self):
         workload = self.workload("tfrecord", 6, 1)
-        self.bench(workload, "--generate-only")
+        self.bench(workload, "--generate", "workflow.train=false")
         victim = sorted((self.folder / "data" / "train").iterdir())[4]
         data = bytearray(victim.read_bytes())
         data[100] ^= 1
         victim.write_bytes(data)
-        done = self.bench(workload, "--ranks=3", "--verify", code=1)
+        done = self.bench(workload, "--accelerators=3", "--verify", code=1)
         self.assertIn(victim.name, done.stderr)
 
 
@@ -622,7 +624,7 @@ class BadInputTest(BenchTest):
         self.assertIn("--generate", done.stderr)
 
     def test_a_dataset_of_other_keys_is_refused(self):
-        self.bench(self.workload(), "--generate-only")
+        self.bench(self.workload(), "--generate", "workflow.train=false")
         done = self.bench(self.workload(), "dataset.record_length_bytes=5000", code=1)
         self.assertIn("record_length_bytes", done.stderr)
         (self.folder / "data" / "millrace-manifest.json").unlink()
@@ -631,7 +633,7 @@ class BadInputTest(BenchTest):
 
     def test_a_truncated_sample_is_named_or_left_out(self):
         workload = self.workload()
-        self.bench(workload, "--generate-only")
+        self.bench(workload, "--generate", "workflow.train=false")
         victim = sorted((self.folder / "data" / "train").iterdir())[7]
         victim.write_bytes(victim.read_bytes()[:1000])
         for loader in ("native", "pytorch", "tensorflow"):

@@ -55,6 +55,22 @@ $ millrace advise --cores 0 x
 ! millrace: --cores: '0' is not a number of cores (1 to 65536)
 ! Try: millrace advise --help
 ? 2
+$ millrace advise
+! millrace: advise needs a trace, or --rules
+! Try: millrace advise --help
+? 2
+$ millrace advise --rules x
+! millrace: --rules takes no trace
+! Try: millrace advise --help
+? 2
+$ millrace advise x y --try
+! millrace: --try takes one trace
+! Try: millrace advise --help
+? 2
+$ millrace advise x --scratch .
+! millrace: --scratch needs --try
+! Try: millrace advise --help
+? 2
 $ millrace advise no-such-trace
 ! millrace: no-such-trace: ...
 ? 1

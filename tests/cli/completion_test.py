@@ -45,6 +45,15 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.bash("millrace", "doctor", "a_"), {"a_folder"})
         self.assertEqual(self.bash("millrace", "help", "comp"), {"compact", "compare", "completion"})
 
+    def test_bash_completes_actions_and_what_they_take(self):
+        self.assertEqual(self.bash("millrace", "store", "un"), {"unmount"})
+        self.assertEqual(self.bash("millrace", "store", "list", "--"), {"--help", "--long", "--json"})
+        self.assertEqual(self.bash("millrace", "store", "pack", "--codec", "z"), {"zstd"})
+        self.assertEqual(self.bash("millrace", "store", "mount", "a_"), {"a_folder"})
+        self.assertEqual(self.bash("millrace", "bench", "datas"), {"datasize"})
+        self.assertEqual(self.bash("millrace", "bench", "datasize", "--me"), {"--memory"})
+        self.assertEqual(self.bash("millrace", "bench", "a_file", "--gen"), {"--generate"})
+
     def test_bash_offers_nothing_for_a_size(self):
         self.assertEqual(self.bash("millrace", "doctor", "--size", ""), set())
 
@@ -60,6 +69,15 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.fish("millrace doctor --no"), {"--no-speed"})
         self.assertEqual(self.fish("millrace completion z"), {"zsh"})
         self.assertEqual(self.fish("millrace doctor a_"), {"a_folder/"})
+
+    def test_fish_completes_actions_and_what_they_take(self):
+        self.assertEqual(self.fish("millrace store un"), {"unmount"})
+        self.assertEqual(self.fish("millrace store list --"), {"--help", "--long", "--json"})
+        self.assertEqual(self.fish("millrace store pack --codec z"), {"zstd"})
+        self.assertEqual(self.fish("millrace store mount a_"), {"a_folder/"})
+        self.assertEqual(self.fish("millrace bench datas"), {"datasize"})
+        self.assertEqual(self.fish("millrace bench datasize --me"), {"--memory"})
+        self.assertEqual(self.fish("millrace bench a_file --gen"), {"--generate"})
 
     def zsh(self, line: str) -> str:
         """The arguments with which an interactive zsh calls millrace after the line, tab and return."""
@@ -89,6 +107,16 @@ class CompletionTest(unittest.TestCase):
         self.assertEqual(self.zsh("millrace doctor --no"), "doctor --no-speed")
         self.assertEqual(self.zsh("millrace completion z"), "completion zsh")
         self.assertEqual(self.zsh("millrace doctor a_"), "doctor a_folder")
+
+    def test_zsh_completes_actions_and_what_they_take(self):
+        self.assertEqual(self.zsh("millrace store un"), "store unmount")
+        self.assertEqual(self.zsh("millrace store list --lo"), "store list --long")
+        self.assertEqual(self.zsh("millrace store pack --codec z"), "store pack --codec zstd")
+        self.assertEqual(self.zsh("millrace store mount a_"), "store mount a_folder")
+        self.assertEqual(self.zsh("millrace bench datas"), "bench datasize")
+        self.assertEqual(self.zsh("millrace bench datasize --me"), "bench datasize --memory")
+        self.assertEqual(self.zsh("millrace bench a_file --gen"), "bench a_file --generate")
+        self.assertEqual(self.zsh("millrace store warm --ord"), "store warm --order")
 
 
 if __name__ == "__main__":

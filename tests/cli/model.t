@@ -47,6 +47,10 @@ $ millrace model t --scale 0.1
 ! millrace: --scale needs --check
 ! Try: millrace model --help
 ? 2
+$ millrace model t --scratch .
+! millrace: --scratch needs --check
+! Try: millrace model --help
+? 2
 $ millrace model t --check --scale 2
 ! millrace: --scale: '2' is not a number above 0, up to 1
 ! Try: millrace model --help

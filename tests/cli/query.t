@@ -90,6 +90,14 @@ $ millrace query -f q.sql
 ! millrace: TRACE is missing: the trace to query
 ! Try: millrace query --help
 ? 2
+$ millrace query "$SOURCE/tests/golden/trace.mrt" 'select 1' --csv --json
+! millrace: --csv and --json are alternatives; give one
+! Try: millrace query --help
+? 2
+$ millrace query --schema "$SOURCE/tests/golden/trace.mrt"
+! millrace: --schema takes no trace
+! Try: millrace query --help
+? 2
 $ millrace query nowhere 'select 1'
 ! millrace: nowhere: ...
 ? 1

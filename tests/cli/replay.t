@@ -44,7 +44,7 @@ $ ls -A copy data copies
 > b
 
 # a part, filled with bytes, for a program; nothing stays
-$ millrace replay t --onto new --root "$PWD"/data --function read --size 1KiB.. --fill --clean --json | python3 -c 'import json, sys; r = json.load(sys.stdin); print(r["calls"], r["prepared"]["bytes"], r["functions"][0]["replayed"]["bytes"])'
+$ millrace replay t --onto new --root "$PWD"/data --function read --transfer-size 1KiB.. --fill --clean --json | python3 -c 'import json, sys; r = json.load(sys.stdin); print(r["calls"], r["prepared"]["bytes"], r["functions"][0]["replayed"]["bytes"])'
 > 2 10500 10500
 $ ls -d new
 ! ls: ...
@@ -69,8 +69,8 @@ $ millrace replay t --onto r --function raed
 ! millrace: --function: 'raed' is not a function that can be replayed; did you mean 'read'?
 ! Try: millrace replay --help
 ? 2
-$ millrace replay t --onto r --size 2..1
-! millrace: --size: '2..1' is empty: the first size is larger than the second
+$ millrace replay t --onto r --transfer-size 2..1
+! millrace: --transfer-size: '2..1' is empty: the first size is larger than the second
 ! Try: millrace replay --help
 ? 2
 $ millrace replay t --onto r --root data

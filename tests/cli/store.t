@@ -69,8 +69,8 @@ $ millrace store pack nothing -o other
 ! millrace: nothing: cannot open: no such file or directory
 ? 1
 $ millrace store pack data
-! millrace: -o DIR is missing: where to write
-! Try: millrace store --help
+! millrace: -o DIR is missing: the directory of the new pack
+! Try: millrace store pack --help
 ? 2
 $ millrace store list other
 ! millrace: other: no such pack
@@ -89,48 +89,148 @@ $ millrace store status --local .
 $ millrace store down --local .
 ! millrace: no store is running in ./millrace-store-...; start one with `millrace store up`
 ? 1
-$ millrace store run --pack packs --local .
+$ millrace store run --pack packs --at /data --local .
 ! millrace: the program to run is missing; put it after --
-! Try: millrace store --help
+! Try: millrace store run --help
 ? 2
 $ millrace store run --pack packs --local . -- true
-! millrace: --at is missing: the path under which programs see the files
-! Try: millrace store --help
+! millrace: --at PATH is missing: the path under which programs see the files
+! Try: millrace store run --help
 ? 2
-$ millrace store list
-! millrace: PATH is missing: the directory of a pack
-! Try: millrace store --help
-? 2
-$ millrace store verify packs more
-! millrace: verify takes no 'more'
-! Try: millrace store --help
-? 2
-$ millrace store status more
-! millrace: status takes no 'more'
-! Try: millrace store --help
+$ millrace store up --at /data
+! millrace: --pack DIR is missing: the directory of the pack
+! Try: millrace store up --help
 ? 2
 $ millrace store mount
-! millrace: PATH is missing: where to mount
-! Try: millrace store --help
-? 2
-$ millrace store up --pack packs --at /data --hosts a --hostfile b
-! millrace: --hosts and --hostfile are alternatives; give one
-! Try: millrace store --help
-? 2
-$ millrace store down -- true
-! millrace: only `run` takes a command after --
-! Try: millrace store --help
+! millrace: DIR is missing: where to mount; it must exist
+! Try: millrace store mount --help
 ? 2
 $ millrace store warm --node nothing
 ! millrace: nothing/state: cannot open: no such file or directory
 ? 1
 
-# wrong usage
+# each action takes its own options, and names them
+$ millrace store list packs --fast --replicas 3
+! millrace: store list takes no option '--fast'; it takes --long, --json
+! Try: millrace store list --help
+? 2
+$ millrace store list packs --threads 2
+! millrace: store list takes no option '--threads'; it takes --long, --json
+! Try: millrace store list --help
+? 2
+$ millrace store verify packs -o out
+! millrace: store verify takes no option '-o'; it takes --threads
+! Try: millrace store verify --help
+? 2
+$ millrace store extract packs -o out2 --codec none; ls out2
+! millrace: store extract takes no option '--codec'; it takes --output, --threads
+! Try: millrace store extract --help
+! ls: cannot access 'out2': No such file or directory
+? 2
+$ millrace store pack data -o other --at /data
+! millrace: store pack takes no option '--at'; it takes --output, --partitions, --codec, --broadcast, --threads
+! Try: millrace store pack --help
+? 2
+$ millrace store status --capacity 1GiB
+! millrace: store status takes no option '--capacity'; it takes --node, --local, --json
+! Try: millrace store status --help
+? 2
+$ millrace store down --force
+! millrace: store down takes no option '--force'; it takes --node, --local
+! Try: millrace store down --help
+? 2
+$ millrace store unmount --background mnt
+! millrace: store unmount takes no option '--background'; it takes no options
+! Try: millrace store unmount --help
+? 2
+$ millrace store run --packs packs --at /data -- true
+! millrace: store run takes no option '--packs'; did you mean '--pack'?
+! Try: millrace store run --help
+? 2
+
+# and its own number of arguments
+$ millrace store list
+! millrace: PACK is missing: the directory of a pack, or one of its .pack files
+! Try: millrace store list --help
+? 2
+$ millrace store verify packs more
+! millrace: unexpected argument 'more'; usage: millrace store verify [OPTIONS] PACK
+! Try: millrace store verify --help
+? 2
+$ millrace store status more
+! millrace: unexpected argument 'more'; usage: millrace store status [OPTIONS]
+! Try: millrace store status --help
+? 2
+$ millrace store down -- true
+! millrace: unexpected argument 'true'; usage: millrace store down [OPTIONS]
+! Try: millrace store down --help
+? 2
+$ millrace store run --pack packs --at /data true
+! millrace: unexpected argument 'true'; usage: millrace store run [OPTIONS] -- COMMAND [ARGUMENTS...]
+! Try: millrace store run --help
+? 2
+$ millrace store pack data part -o other
+! millrace: store pack takes one directory, or .tar files, or .pack files, not 2 other things
+! Try: millrace store pack --help
+? 2
+
+# options that exclude each other, or need each other
+$ millrace store pack one.tar two.tar -o other --codec zstd
+! millrace: --codec is for a directory; .tar and .pack files stay as they are
+! Try: millrace store pack --help
+? 2
+$ millrace store up --pack packs --at /data --hosts a --hostfile b
+! millrace: --hostfile and --hosts are alternatives; give one
+! Try: millrace store up --help
+? 2
+$ millrace store warm --order epochs.txt 'val/**'
+! millrace: GLOB and --order are alternatives; give one
+! Try: millrace store warm --help
+? 2
+$ millrace store flush --left buffer --wait
+! millrace: --left and --wait are alternatives; give one
+! Try: millrace store flush --help
+? 2
+$ millrace store mount mnt --origin data
+! millrace: --origin needs --pack
+! Try: millrace store mount --help
+? 2
+$ millrace store mount mnt --pack packs --node n
+! millrace: --pack and --node are alternatives; give one
+! Try: millrace store mount --help
+? 2
+
+# an action is needed, and comes first
 $ millrace store
-! millrace: ACTION is missing: what to do
+! millrace: store needs an action; its actions are pack, list, verify, extract, run, up, status, warm, flush, down, mount, unmount
 ! Try: millrace store --help
 ? 2
-$ millrace store unpack packs
-! millrace: 'unpack' is not one of pack, list, verify, extract...
+$ millrace store replicate packs
+! millrace: store has no action 'replicate'; its actions are pack, list, verify...
 ! Try: millrace store --help
 ? 2
+$ millrace store lsit packs
+! millrace: store has no action 'lsit'; did you mean 'list'?
+! Try: millrace store --help
+? 2
+$ millrace store --long list packs
+! millrace: store has no action '--long'; its actions are pack...
+! Try: millrace store --help
+? 2
+
+# the help of an action has only what the action takes
+$ millrace store --help | head -1; millrace store --help | grep -c -- '^  --'
+> Usage: millrace store ACTION ...
+> 0
+? 1
+$ millrace store verify --help | grep -v '^Reads\|^the ranks\|^$'
+> Usage: millrace store verify [OPTIONS] PACK
+> ...
+> Arguments
+>   PACK  the directory of a pack, or one of its .pack files
+> Options
+>   --threads N  threads that work (all CPUs)
+>   -h, --help   print this help and exit
+> Examples
+> ...
+$ millrace help store verify > one; millrace store verify -h | diff one -

@@ -24,8 +24,20 @@ $ millrace docter
 ! Try: millrace --help
 ? 2
 $ millrace doctor --jsn
-! millrace: unknown option '--jsn'; did you mean '--json'?
+! millrace: doctor takes no option '--jsn'; did you mean '--json'?
 ! Try: millrace doctor --help
+? 2
+$ millrace doctor --replicas 3
+! millrace: doctor takes no option '--replicas'; it takes --size, --no-speed, --mpi, --json
+! Try: millrace doctor --help
+? 2
+$ millrace completion bash zsh
+! millrace: unexpected argument 'zsh'; usage: millrace completion SHELL
+! Try: millrace completion --help
+? 2
+$ millrace pack t
+! millrace: unknown verb 'pack'
+! Try: millrace --help
 ? 2
 $ millrace help nothing
 ! millrace: unknown verb 'nothing'

@@ -21,7 +21,7 @@ apt-get update -qq
 want '^Setting up millrace' apt-get install -y "$package"
 cd "$(mktemp -d)"
 want '^millrace ' millrace --version
-want '^small ' millrace bench --list
+want '^small ' millrace bench list
 want '^utilisation' millrace bench small --generate
 want 'VERSION_ID' millrace trace -o t -- cat /etc/os-release
 want 'cat' millrace info t

@@ -15,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       words.back() += static_cast<char>(data[i]);
     }
   }
-  for (const millrace::cli::Command& command : millrace::cli::commands()) {
-    const auto arguments = millrace::cli::ArgumentParser(command).parse(words);
+  for (const millrace::cli::Command* command : millrace::cli::visible(millrace::cli::commands())) {
+    const auto arguments = millrace::cli::ArgumentParser(*command).parse(words);
     if (arguments.ok()) continue;
     // Messages that quote untrusted bytes must be safe to print.
     if (millrace::printable(arguments.error().message()) != arguments.error().message())

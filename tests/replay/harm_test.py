@@ -129,14 +129,14 @@ class HarmTest(unittest.TestCase):
         listed.write_text("".join(f"{self.data}/class{i % 3}/{i}\n" for i in range(FILES)))
         replay = ("replay", trace, "--onto", self.data)
         run = ("store", "run", "--pack", self.pack(), "--at", self.data, "--")
-        in_store = (("advise", trace, "--try", "--try-folder", self.tries),
+        in_store = (("advise", trace, "--try", "--scratch", self.tries),
                     (*run, MILLRACE, *replay, "--root", self.data),
                     (*run, MILLRACE, *replay, "--root", self.data, "--existing"))
         for words in (*(in_store if HAS_STORE else ()), replay, (*replay, "--root", "/"),
                       *((*replay, "--root", self.data, *more) for more in (
                           (), ("--existing",), ("--fill",), ("--clean",), ("--fill", "--clean", "--drop-cache"),
-                          ("--existing", "--drop-cache"), ("--timing", "as-recorded"), ("--files", listed),
-                          ("--files", listed, "--existing"), ("--function", "posix"))),
+                          ("--existing", "--drop-cache"), ("--timing", "as-recorded"), ("--files-from", listed),
+                          ("--files-from", listed, "--existing"), ("--function", "posix"))),
                       ("replay", trace, "--onto", self.base / "new", "--clean"),
                       ("replay", trace, "--onto", self.base / "new", "--root", "/", "--fill", "--clean")):
             with self.subTest(" ".join(map(str, words))):

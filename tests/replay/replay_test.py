@@ -142,7 +142,7 @@ class ReplayTest(unittest.TestCase):
         self.assertFalse(self.onto.exists())
 
     def test_a_part_of_the_trace(self):
-        report = self.replay("--function", "read,pread", "--size", "60..100")
+        report = self.replay("--function", "read,pread", "--transfer-size", "60..100")
         counts = {entry["function"]: entry["calls"] for entry in report["functions"]}
         self.assertEqual(counts, {"pread": 8})
         self.assertGreater(report["not_replayed"]["filtered"], 50)

@@ -335,12 +335,12 @@ class ServiceTest(unittest.TestCase):
         self.assertTrue(wait_until(lambda: not node.exists()))
 
     def test_mistakes_are_named(self):
-        self.assertIn("--pack is missing", self.store("up", "--at", "/x", code=2).stderr)
-        self.assertIn("--at is missing", self.store("up", "--pack", self.packs, code=2).stderr)
+        self.assertIn("--pack DIR is missing", self.store("up", "--at", "/x", code=2).stderr)
+        self.assertIn("--at PATH is missing", self.store("up", "--pack", self.packs, code=2).stderr)
         self.assertIn("no such pack", self.store("up", "--pack", self.folder / "no", "--at", "/x", "--local",
                                                  self.local, code=1).stderr)
         self.assertIn("put it after --", self.store("run", *self.up_args, code=2).stderr)
-        self.assertIn("only `run` takes", self.store("list", self.packs, "--", "x", code=2).stderr)
+        self.assertIn("unexpected argument 'x'", self.store("list", self.packs, "--", "x", code=2).stderr)
         self.assertIn("no store is running", self.store("warm", "--local", self.local, code=1).stderr)
         self.assertEqual(self.nodes(), [])
 

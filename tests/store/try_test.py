@@ -49,7 +49,7 @@ class TryTest(unittest.TestCase):
                         self.folder / "result"], check=True, capture_output=True, timeout=PATIENCE_S)
 
     def advise(self, *words, code=0, trace=None):
-        done = subprocess.run([MILLRACE, "advise", str(trace or self.trace), "--try", "--try-folder", str(self.tries),
+        done = subprocess.run([MILLRACE, "advise", str(trace or self.trace), "--try", "--scratch", str(self.tries),
                                *words], capture_output=True, text=True, timeout=PATIENCE_S)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         self.assertEqual(list(self.tries.iterdir()), [], "the sample is removed")
@@ -91,7 +91,7 @@ class TryTest(unittest.TestCase):
                          r"--try: of 600 data files that the job read, none is here, .* Run this where the dataset is")
 
     def test_ctrl_c_removes_the_sample_and_ends_what_was_started(self):
-        advise = subprocess.Popen([MILLRACE, "advise", self.trace, "--try", "--try-folder", self.tries],
+        advise = subprocess.Popen([MILLRACE, "advise", self.trace, "--try", "--scratch", self.tries],
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(advise.kill)
         end = time.monotonic() + PATIENCE_S
