@@ -55,7 +55,8 @@ Status check_factor(std::string_view text) {
   return {};
 }
 
-// Of each action: one workload, named or chosen by `workload=NAME`, and changes of its keys.
+// Checks an action: it takes one workload, named or chosen by `workload=NAME`, and changes of its
+// keys.
 Status check_workload(const Arguments& arguments) {
   std::string_view workload;
   for (const std::string& word : arguments.positionals()) {
@@ -436,7 +437,7 @@ std::vector<Option> bench_options() {
        .check = check_positive},
       {.name = "loader",
        .value = "NAME",
-       .help = "loader whose way of reading to emulate",
+       .help = "loader whose access pattern to reproduce",
        .choices = {"native", "pytorch", "tensorflow", "dali"}},
       {.name = "real-loader",
        .value = "NAME",

@@ -144,7 +144,7 @@ std::string fish_files(ValueKind kind) {
 }
 
 std::string fish_command(const Command& command) {
-  // Of an action: both words were seen. Of a verb: none of its actions was.
+  // For an action, both words were seen; for a verb, none of its actions was.
   std::string seen(command.name);
   if (const size_t space = seen.find(' '); space != std::string::npos) {
     seen.replace(space, 1, "; and __fish_seen_subcommand_from ");
