@@ -1,6 +1,7 @@
 // Command: one verb of the command line, or one action of a verb, as data.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
