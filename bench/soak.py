@@ -815,7 +815,7 @@ class Soak:
         """Each can be packed and read, however its program and its tracer have ended."""
         for program in self.job.programs:
             for trace in [str(program.trace_of(report)) for report in program.reports if program.traces]:
-                for words in (("pack", trace), ("info", trace)):
+                for words in (("compact", trace), ("info", trace)):
                     done = self.job.millrace(program.host, *words)
                     if done.returncode != 0:
                         self.ledger.add("error", f"millrace {' '.join(words)}: {done.stderr} {program.log()}")

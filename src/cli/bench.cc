@@ -408,9 +408,9 @@ Command datasize_action() {
   const std::vector<Option> own = {
       {.name = "accelerators",
        .value = "N",
-       .help = "how many there are (1)",
+       .help = "accelerators of the job (1)",
        .check = check_positive},
-      {.name = "nodes", .value = "N", .help = "how many there are (1)", .check = check_positive},
+      {.name = "nodes", .value = "N", .help = "nodes of the job (1)", .check = check_positive},
       required(size_option("memory", "memory per host, for example 256GiB")),
       json_option()};
   return {.name = "bench datasize",

@@ -161,7 +161,7 @@ class JobsTest(TraceTest):
         done = self.work(LD_PRELOAD=LIBRARY, MILLRACE_TRACE_DIR=str(self.hosts.shared / "preloaded"),
                          MILLRACE_TRACE_MPI_CLOCK="1")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.millrace("pack", "preloaded")
+        self.millrace("compact", "preloaded")
         self.assertEqual(list((self.hosts.shared / "preloaded").glob(".mpi-*")), [])
         self.check_owners(self.turns_of("preloaded"))
         self.check_common_clock("preloaded", {"MPI"})
@@ -272,7 +272,7 @@ class ContainerTest(TraceTest):
             str(Path(LIBRARY).parent), str(self.hosts.shared / "contained"), "python3", "-c", program,
             environment={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"})
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.millrace("pack", "contained")
+        self.millrace("compact", "contained")
         rows = json.loads(self.millrace("query", "--json", "contained",
                                         "select rank, host from events where kind = 'open' and file = '/tmp/output'"))
         self.assertEqual(sorted((row["rank"], row["host"]) for row in rows), [(0, "node1"), (1, "node2"), (2, "node3")])

@@ -82,7 +82,7 @@ class LauncherTest(unittest.TestCase):
         return sum(1 for event in self.events() if event["call"] == "pread")
 
     def pack(self):
-        return subprocess.run([MILLRACE, "pack", self.trace], stdout=subprocess.PIPE, text=True, check=True).stdout
+        return subprocess.run([MILLRACE, "compact", self.trace], stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def wait_until(self, condition):
         deadline = time.monotonic() + PATIENCE_S
@@ -154,7 +154,7 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertRegex(error, "compaction was interrupted; .*'millrace compact .*/trace' finishes it")
         self.assertEqual(self.reads(), 5000)
-        self.assertIn("events packed", self.pack())
+        self.assertIn("events compacted", self.pack())
         self.assertEqual(self.reads(), 5000)
 
     @unittest.skipIf(has_thread_sanitizer(), "ThreadSanitizer delays signals while a thread is in open()")
@@ -300,7 +300,7 @@ class LauncherTest(unittest.TestCase):
         self.run_traced([WORKLOAD, "forks", self.file, "5", "10"], "--no-compact")
         [session] = [entry.path for entry in os.scandir(self.trace) if entry.is_dir()]
         packing = os.path.join(self.directory, "packing")
-        subprocess.run([MILLRACE, "trace", "-o", packing, "--", MILLRACE, "pack", self.trace], check=True,
+        subprocess.run([MILLRACE, "trace", "-o", packing, "--", MILLRACE, "compact", self.trace], check=True,
                        stdout=subprocess.DEVNULL)
         removed = self.trace
         self.trace = packing

@@ -110,7 +110,7 @@ class RanksTest(unittest.TestCase):
                 for task in range(TASKS):
                     self.preloaded(agent(task, self.data), **outer(task))
                 self.assert_workers_are_the_ranks()
-                subprocess.run([MILLRACE, "pack", self.trace], check=True, stdout=subprocess.DEVNULL)
+                subprocess.run([MILLRACE, "compact", self.trace], check=True, stdout=subprocess.DEVNULL)
                 self.assert_workers_are_the_ranks()
 
     def test_the_same_holds_under_millrace_trace(self):
