@@ -254,7 +254,7 @@ class LauncherTest(unittest.TestCase):
         self.assertEqual([name for name in os.listdir(self.trace) if not name.endswith(".mrt")], [])
 
     def test_a_killed_launcher_leaves_a_readable_recording(self):
-        command = [WORKLOAD, "preads", self.file, "300000000"]
+        command = [WORKLOAD, "preads_then_waits", self.file, "5000"]
         process = subprocess.Popen([MILLRACE, "trace", "-o", self.trace, "--", *command])
         # A log begins when a ring of about two thousand events is full.
         self.wait_until(lambda: glob.glob(os.path.join(self.trace, "*", "*.log")))

@@ -40,6 +40,13 @@ static int preads(void) {
   return 7;
 }
 
+// Its recording stays small, however late it is killed.
+static int preads_then_waits(void) {
+  read_times(open_file(), first);
+  pause();
+  return 1;
+}
+
 // Replaces itself with the given program, which then complains about missing arguments.
 static int becomes_another(void) {
   execl(path, path, (char*)NULL);
@@ -296,6 +303,7 @@ int main(int argc, char** argv) {
     int (*run)(void);
   } kModes[] = {
       {"preads", preads},       {"killed", killed},
+      {"preads_then_waits", preads_then_waits},
       {"forks", forks},         {"raw_fork", raw_fork},
       {"forked_threads", forked_threads},
       {"forks_at_once", forks_at_once},
