@@ -48,7 +48,8 @@ static void do_openat___openat_2(void) {
 // removed if that fails.
 static void make_temporary(const char* suffix, int (*make)(char* name)) {
   char name[PATH_MAX];
-  snprintf(name, sizeof name, "%s/tmpXXXXXX%s", path(1), suffix);
+  snprintf(name, sizeof name, "%s%stmpXXXXXX%s", path(1), *path(1) == '\0' ? "" : "/",
+           suffix);  // never in "/"
   const int fd = make(name);
   say_result(fd < 0 ? -1 : 0);
   if (fd < 0) return;
