@@ -16,7 +16,7 @@ from source_tree import Finding, argument_parser, conclude, list_files, select
 
 VERSION = "19"
 PACKAGE = f"clang-format-{VERSION}"
-TREES = ("src", "bench", "tests", "python")
+TREES = ("src", "benchmarks", "tests", "python")
 SUFFIXES = (".h", ".cc")
 # clang-format reads its style from the nearest such file. Without one, it would check another
 # style.

@@ -16,7 +16,7 @@ from pathlib import Path
 from source_tree import Finding, argument_parser, conclude, list_files, mask_cpp, read_text, select
 
 LINES_MAX = 70
-TREES = ("src", "bench", "tests", "python", "tools")
+TREES = ("src", "benchmarks", "tests", "python", "tools")
 CPP_END = re.compile(r"(?P<indent> *)\}$")
 EXCUSE = re.compile(r"long-function: \w")
 

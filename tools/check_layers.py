@@ -17,7 +17,7 @@ from source_tree import (Finding, argument_parser, conclude, cycles, line_at, li
 
 LAYERS_FILE = "tools/layers.txt"
 DIAGRAM_PAGE = "docs/architecture.md"
-TREES = ("bench", "tests")
+TREES = ("benchmarks", "tests")
 SUFFIXES = (".h", ".cc", ".c", ".h.in", ".cc.in", ".c.in")
 # Preload code runs in other people's programs. It must not use anything that needs a C++ runtime,
 # whatever else its module may include.

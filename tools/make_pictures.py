@@ -31,7 +31,7 @@ from chromium import Chromium, find_chromium  # noqa: E402  (found through the p
 SIZE_BYTES_MAX = 150_000
 PAGE_WIDTH = 1100
 TOP_COLUMNS, TOP_ROWS = 92, 24
-# The styles of src/base/terminal.cc, dark on white.
+# The styles of src/base/system/terminal.cc, dark on white.
 STYLES = {"1": "font-weight: bold", "2": "color: #667", "32": "color: #18702c", "33": "color: #8a5a00",
           "31": "color: #b3201c"}
 TERMINAL_PAGE = """<!doctype html><html data-ready><meta charset="utf-8"><style>

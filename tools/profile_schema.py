@@ -147,7 +147,7 @@ def cpp(structs: list[Struct]) -> str:
 #include <vector>
 
 #include "analyze/profile/field.h"
-#include "base/log_histogram.h"
+#include "base/numbers/log_histogram.h"
 
 // clang-format off
 namespace millrace::analyze {{

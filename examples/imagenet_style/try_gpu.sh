@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Makes JPEGs, trains on them on this machine's GPU, and prints images per second beside the GPU alone, and the report of
-# a traced run. Usage: try_gpu.sh DIRECTORY [OPTIONS of train.py]. Needs the package that bench/on_gpu.sh builds, and Pillow.
+# a traced run. Usage: try_gpu.sh DIRECTORY [OPTIONS of train.py]. Needs the package that benchmarks/gpu/on_gpu.sh builds, and Pillow.
 set -euo pipefail
 results=$(realpath "${1:?a directory for the results}"); shift
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
 package=${PACKAGE:-build/gpu/python}
-[ -d "$package/millrace" ] || { echo "$package does not hold the package; run bench/on_gpu.sh --version first"; exit 1; }
+[ -d "$package/millrace" ] || { echo "$package does not hold the package; run benchmarks/gpu/on_gpu.sh --version first"; exit 1; }
 PYTHONPATH=$(realpath "$package"); export PYTHONPATH
 data=$(mktemp -d); trap 'rm -rf "$data"' EXIT
 "$python" - "$data/train" "${IMAGES:-2560}" <<'PROGRAM'

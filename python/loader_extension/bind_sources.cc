@@ -6,12 +6,12 @@
 #include "data/concat_source.h"
 #include "data/decoded_sample.h"
 #include "data/subset_source.h"
-#include "format/array_decoder.h"
-#include "format/image_decoder.h"
-#include "format/integer_types.h"
+#include "format/arrays/array_decoder.h"
+#include "format/arrays/integer_types.h"
+#include "format/images/image_decoder.h"
 #include "format/joined_source.h"
 #include "loader_extension/bindings.h"
-#include "store/store_engine.h"
+#include "store/client/store_engine.h"
 
 namespace millrace::python {
 namespace {

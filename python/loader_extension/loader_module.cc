@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "loader/batch_budget.h"
 #include "loader/order/order.h"
 #include "loader_extension/bindings.h"

@@ -86,7 +86,7 @@ class Files(InFolder):
         self.assertIn("apt install dataset-fashion-mnist", err)
         code, _, err = lab("--dataset", "cifar-10")
         self.assertEqual(code, 1)
-        self.assertIn("bench/cifar10.py", err)
+        self.assertIn("benchmarks/gpu/cifar10.py", err)
 
     def test_reads_cifar_batches_and_refuses_others(self):
         record = bytes([3]) + bytes([10]) * 1024 + bytes([20]) * 1024 + bytes([30]) * 1024

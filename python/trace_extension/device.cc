@@ -173,7 +173,7 @@ PyMethodDef device_functions[] = {
     {"_device_capture", capture, METH_O, nullptr},
     {"_device_drain", drain, METH_NOARGS, nullptr},
     {"_device_finish", finish, METH_NOARGS, nullptr},
-    // For tests and bench/gpu_trace.py.
+    // For tests and benchmarks/gpu/gpu_trace.py.
     {"_device_read", read_now, METH_NOARGS, nullptr},
     {"_device_tune", as_method(tune), METH_VARARGS | METH_KEYWORDS, nullptr},
     {},

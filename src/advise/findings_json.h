@@ -7,7 +7,7 @@
 #include "advise/advise.h"
 #include "advise/trial.h"
 #include "advise/verdict.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace millrace::advise {
 

@@ -3,8 +3,8 @@
 
 #include "advise/findings_json.h"
 #include "advise/findings_text.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 
 namespace millrace::advise {
 namespace {

@@ -6,9 +6,9 @@
 #include <chrono>
 
 #include "advise/judging.h"
-#include "base/table.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 
 namespace millrace::advise {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "advise/advise.h"
 #include "advise/verdict.h"
-#include "base/terminal.h"
+#include "base/system/terminal.h"
 
 namespace millrace::advise {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "analyze/files/file_kinds.h"
-#include "base/units.h"
+#include "base/text/units.h"
 
 namespace millrace::advise {
 namespace {

@@ -12,12 +12,12 @@
 #include <system_error>
 #include <vector>
 
-#include "base/cpus.h"
-#include "base/memory.h"
-#include "base/mounts.h"
-#include "base/spelling.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/io/mounts.h"
+#include "base/system/cpus.h"
+#include "base/system/memory.h"
+#include "base/text/spelling.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 
 namespace millrace::advise {
 namespace {

@@ -7,9 +7,9 @@
 #include <array>
 #include <fstream>
 
-#include "base/cpus.h"
-#include "base/memory.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
+#include "base/system/cpus.h"
+#include "base/system/memory.h"
 
 namespace millrace::advise {
 namespace {

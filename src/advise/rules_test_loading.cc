@@ -10,7 +10,7 @@
 #include "advise/testing/workloads.h"
 #include "analyze/scan.h"
 #include "analyze/testing/trace_builder.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 
 namespace millrace::advise {
 namespace {

@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "advise/judging.h"
-#include "base/phrases.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/phrases.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 
 namespace millrace::advise {
 namespace {

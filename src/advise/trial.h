@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "advise/advise.h"
-#include "base/json_writer.h"
-#include "base/terminal.h"
+#include "base/system/terminal.h"
+#include "base/text/json_writer.h"
 
 namespace millrace::advise {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "advise/loop_loading.h"
-#include "base/units.h"
+#include "base/text/units.h"
 
 namespace millrace::advise {
 namespace {

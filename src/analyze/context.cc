@@ -11,8 +11,8 @@
 
 #include "analyze/epochs/regions_pass.h"
 #include "analyze/files/file_kinds.h"
-#include "base/cpus.h"
-#include "base/text.h"
+#include "base/system/cpus.h"
+#include "base/text/text.h"
 
 namespace millrace::analyze {
 namespace {

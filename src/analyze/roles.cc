@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/spelling.h"
-#include "base/text.h"
+#include "base/text/spelling.h"
+#include "base/text/text.h"
 
 namespace millrace::analyze {
 namespace {

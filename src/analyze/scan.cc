@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/cpus.h"
-#include "base/thread_pool.h"
+#include "base/concurrency/thread_pool.h"
+#include "base/system/cpus.h"
 #include "trace/pack/bytes_out.h"
 #include "trace/summary/untraced.h"
 

@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "analyze/testing/trace_builder.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 
 namespace millrace::analyze {
 namespace {

@@ -5,4 +5,4 @@
 // that either tool can use the other's workloads and datasets.
 #pragma once
 
-#include "bench/workload.h"
+#include "bench/workload/workload.h"

@@ -5,10 +5,10 @@
 #include "advise/findings_text.h"
 #include "advise/trial.h"
 #include "advise/verdict.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/advise_try.h"
-#include "cli/inputs.h"
-#include "cli/machine_options.h"
+#include "cli/options/inputs.h"
+#include "cli/options/machine_options.h"
 #include "cli/verbs.h"
 
 namespace millrace::cli {

@@ -7,11 +7,11 @@
 #include <exception>
 
 #include "base/exception.h"
-#include "base/spelling.h"
-#include "base/text.h"
-#include "cli/argument_parser.h"
+#include "base/text/spelling.h"
+#include "base/text/text.h"
 #include "cli/build_info.h"
-#include "cli/help.h"
+#include "cli/help/help.h"
+#include "cli/options/argument_parser.h"
 #include "cli/verbs.h"
 
 namespace millrace::cli {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/command.h"
+#include "cli/options/command.h"
 
 namespace millrace::cli {
 

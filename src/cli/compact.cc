@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "base/phrases.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/phrases.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "cli/verbs.h"
 #include "trace/pack/packer.h"
 #include "trace/record/session_directory.h"

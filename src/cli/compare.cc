@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/text.h"
-#include "cli/inputs.h"
+#include "base/text/text.h"
+#include "cli/options/inputs.h"
 #include "cli/verbs.h"
 
 namespace millrace::cli {

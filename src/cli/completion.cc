@@ -1,6 +1,6 @@
 // The verb `completion`: prints the completion script for a shell.
 #include "cli/cli.h"
-#include "cli/completion_script.h"
+#include "cli/help/completion_script.h"
 #include "cli/verbs.h"
 
 namespace millrace::cli {

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/phrases.h"
-#include "base/progress.h"
-#include "base/text.h"
-#include "base/units.h"
-#include "cli/sample_options.h"
+#include "base/system/progress.h"
+#include "base/text/phrases.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
+#include "cli/options/sample_options.h"
 #include "cli/verbs.h"
 
 namespace millrace::cli {

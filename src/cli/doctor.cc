@@ -5,10 +5,10 @@
 
 #include <cstdlib>
 
-#include "base/progress.h"
-#include "base/units.h"
-#include "cli/inputs.h"
-#include "cli/interruption.h"
+#include "base/system/progress.h"
+#include "base/text/units.h"
+#include "cli/jobs/interruption.h"
+#include "cli/options/inputs.h"
 #include "cli/verbs.h"
 #include "comm/mpi.h"
 #include "doctor/report.h"

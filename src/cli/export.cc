@@ -2,11 +2,11 @@
 #include <fmt/core.h>
 
 #include "analyze/calls/folded.h"
-#include "base/atomic_file.h"
-#include "base/text.h"
-#include "base/units.h"
-#include "cli/inputs.h"
-#include "cli/part_options.h"
+#include "base/io/atomic_file.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
+#include "cli/options/inputs.h"
+#include "cli/options/part_options.h"
 #include "cli/verbs.h"
 #include "interop/interop.h"
 

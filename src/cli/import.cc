@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <map>
 
-#include "base/directory.h"
-#include "base/phrases.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/io/directory.h"
+#include "base/text/phrases.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "cli/verbs.h"
 #include "interop/inputs.h"
 #include "interop/interop.h"

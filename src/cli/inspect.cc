@@ -5,15 +5,15 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/json_writer.h"
-#include "base/phrases.h"
-#include "base/table.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/json_writer.h"
+#include "base/text/phrases.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "cli/inspect_checkpoint.h"
-#include "cli/sample_options.h"
+#include "cli/options/sample_options.h"
 #include "cli/verbs.h"
-#include "format/number_text.h"
+#include "format/text/number_text.h"
 
 namespace millrace::cli {
 namespace {

@@ -4,14 +4,14 @@
 
 #include <algorithm>
 
-#include "base/json_writer.h"
-#include "base/phrases.h"
-#include "base/table.h"
-#include "base/text.h"
-#include "base/units.h"
-#include "bench/bundle_reader.h"
-#include "bench/tensor_bundle.h"
-#include "cli/command.h"
+#include "base/text/json_writer.h"
+#include "base/text/phrases.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
+#include "bench/checkpoint/bundle_reader.h"
+#include "bench/checkpoint/tensor_bundle.h"
+#include "cli/options/command.h"
 
 namespace millrace::cli {
 namespace {

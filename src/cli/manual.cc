@@ -1,7 +1,7 @@
 // The hidden verb `manual`: prints the manual page as roff. The build installs it.
 #include "cli/build_info.h"
 #include "cli/cli.h"
-#include "cli/manual_page.h"
+#include "cli/help/manual_page.h"
 #include "cli/verbs.h"
 
 namespace millrace::cli {

@@ -6,10 +6,10 @@
 #include <charconv>
 #include <filesystem>
 
-#include "base/atomic_file.h"
-#include "base/text.h"
-#include "cli/inputs.h"
+#include "base/io/atomic_file.h"
+#include "base/text/text.h"
 #include "cli/model_check.h"
+#include "cli/options/inputs.h"
 #include "cli/verbs.h"
 #include "model/fidelity.h"
 #include "model/modelled_text.h"

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <vector>
 
-#include "base/atomic_file.h"
-#include "base/subprocess.h"
-#include "base/temporary_directory.h"
-#include "base/text.h"
-#include "cli/inputs.h"
+#include "base/io/atomic_file.h"
+#include "base/io/temporary_directory.h"
+#include "base/system/subprocess.h"
+#include "base/text/text.h"
+#include "cli/options/inputs.h"
 #include "comm/single.h"
 
 namespace millrace::cli {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "base/terminal.h"
+#include "base/system/terminal.h"
 
 namespace millrace::cli {
 

@@ -9,12 +9,12 @@
 #include <optional>
 #include <utility>
 
-#include "base/file.h"
-#include "base/json_writer.h"
-#include "base/progress.h"
-#include "base/table.h"
-#include "base/text.h"
-#include "cli/inputs.h"
+#include "base/io/file.h"
+#include "base/system/progress.h"
+#include "base/text/json_writer.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
+#include "cli/options/inputs.h"
 #include "cli/query_output.h"
 #include "cli/verbs.h"
 #include "query/schema.h"

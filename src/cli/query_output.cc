@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/table.h"
-#include "base/text.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
 #include "interop/encode_text.h"
 
 namespace millrace::cli {

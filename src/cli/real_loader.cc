@@ -4,16 +4,16 @@
 
 #include <cstdlib>
 
-#include "base/atomic_file.h"
-#include "base/json.h"
-#include "base/json_writer.h"
-#include "base/own_library.h"
-#include "base/subprocess.h"
-#include "base/table.h"
-#include "base/temporary_directory.h"
-#include "base/units.h"
-#include "bench/layout.h"
-#include "cli/command.h"
+#include "base/io/atomic_file.h"
+#include "base/io/temporary_directory.h"
+#include "base/system/own_library.h"
+#include "base/system/subprocess.h"
+#include "base/text/json.h"
+#include "base/text/json_writer.h"
+#include "base/text/table.h"
+#include "base/text/units.h"
+#include "bench/generate/layout.h"
+#include "cli/options/command.h"
 
 namespace millrace::cli {
 namespace {

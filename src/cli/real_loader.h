@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "bench/workload.h"
+#include "bench/workload/workload.h"
 #include "cli/output.h"
 
 namespace millrace::cli {

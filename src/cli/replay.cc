@@ -5,9 +5,9 @@
 
 #include <atomic>
 
-#include "base/text.h"
-#include "cli/inputs.h"
-#include "cli/part_options.h"
+#include "base/text/text.h"
+#include "cli/options/inputs.h"
+#include "cli/options/part_options.h"
 #include "cli/verbs.h"
 #include "interop/inputs.h"
 

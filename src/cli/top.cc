@@ -9,9 +9,9 @@
 #include <chrono>
 #include <cstdio>
 
-#include "base/clock.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/system/clock.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "cli/verbs.h"
 #include "watch/watch.h"
 

@@ -1,11 +1,11 @@
 // The verb `trace`: runs a command and records what it does.
 #include <cstdio>
 
-#include "base/phrases.h"
-#include "base/spelling.h"
-#include "base/text.h"
-#include "base/units.h"
-#include "cli/exit_like.h"
+#include "base/text/phrases.h"
+#include "base/text/spelling.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
+#include "cli/jobs/exit_like.h"
 #include "cli/verbs.h"
 #include "trace/record/launcher.h"
 #include "trace/summary/untraced.h"

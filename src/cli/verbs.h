@@ -2,7 +2,7 @@
 // them.
 #pragma once
 
-#include "cli/command.h"
+#include "cli/options/command.h"
 
 namespace millrace::cli {
 

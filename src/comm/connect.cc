@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "comm/mpi.h"
 #include "comm/process_comm.h"
 #include "comm/single.h"

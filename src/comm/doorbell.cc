@@ -15,7 +15,7 @@
 #include <ctime>
 #include <utility>
 
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace millrace::comm {
 namespace {

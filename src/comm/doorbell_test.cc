@@ -8,7 +8,7 @@
 
 #include <thread>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 
 namespace millrace::comm {
 namespace {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <span>
 
-#include "base/own_library.h"
-#include "base/subprocess.h"
-#include "base/text.h"
+#include "base/system/own_library.h"
+#include "base/system/subprocess.h"
+#include "base/text/text.h"
 
 namespace millrace::comm {
 namespace {

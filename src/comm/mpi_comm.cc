@@ -8,7 +8,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "comm/mpi_calls.h"
 
 namespace millrace::comm {

@@ -17,7 +17,7 @@
 
 #include "comm/comm.h"
 #include "comm/connect.h"
-#include "comm/lifeline.h"
+#include "comm/lifeline/lifeline.h"
 #include "comm/messages.h"
 #include "comm/mpi_messages.h"
 #include "comm/proposal.h"

@@ -11,9 +11,9 @@
 #include <cstring>
 #include <utility>
 
-#include "base/file.h"
-#include "base/single_copy.h"
-#include "base/siphash.h"
+#include "base/hash/siphash.h"
+#include "base/io/file.h"
+#include "base/system/single_copy.h"
 #include "comm/mpi.h"
 #include "comm/mpi_calls.h"
 #include "comm/mpi_comm.h"

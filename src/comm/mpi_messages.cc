@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/clock.h"
-#include "base/thread.h"
+#include "base/concurrency/thread.h"
+#include "base/system/clock.h"
 #include "comm/mpi_calls.h"
 #include "comm/proposal.h"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "comm/doorbell.h"
-#include "comm/lifeline.h"
+#include "comm/lifeline/lifeline.h"
 #include "comm/mailbox.h"
 
 namespace millrace::comm {

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace millrace::comm {
 namespace {

@@ -1,6 +1,6 @@
 #include "comm/thread_messages.h"
 
-#include "base/thread.h"
+#include "base/concurrency/thread.h"
 
 namespace millrace::comm {
 

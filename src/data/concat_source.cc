@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/counter_random.h"
+#include "base/numbers/counter_random.h"
 
 namespace millrace::data {
 namespace {

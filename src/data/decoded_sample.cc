@@ -1,7 +1,7 @@
 #include "data/decoded_sample.h"
 
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 
 namespace millrace::data {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 
 namespace millrace::data {
 namespace {

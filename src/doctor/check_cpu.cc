@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/clock.h"
-#include "base/counter.h"
-#include "base/cpus.h"
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
+#include "base/system/clock.h"
+#include "base/system/counter.h"
+#include "base/system/cpus.h"
 #include "doctor/checks.h"
 #include "wire/clock.h"
 

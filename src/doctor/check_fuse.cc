@@ -1,8 +1,8 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 
-#include "base/file.h"
-#include "base/subprocess.h"
+#include "base/io/file.h"
+#include "base/system/subprocess.h"
 #include "doctor/checks.h"
 #include "doctor/fix.h"
 

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/result.h"
 #include "doctor/checks.h"
 #include "doctor/fix.h"

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "base/file.h"
-#include "base/units.h"
+#include "base/io/file.h"
+#include "base/text/units.h"
 #include "doctor/checks.h"
 #include "doctor/fix.h"
 

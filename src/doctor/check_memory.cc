@@ -1,8 +1,8 @@
 #include <fmt/core.h>
 #include <sys/statvfs.h>
 
-#include "base/memory.h"
-#include "base/units.h"
+#include "base/system/memory.h"
+#include "base/text/units.h"
 #include "doctor/checks.h"
 
 namespace millrace::doctor {

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/own_library.h"
-#include "base/single_copy.h"
-#include "base/subprocess.h"
-#include "base/text.h"
+#include "base/system/own_library.h"
+#include "base/system/single_copy.h"
+#include "base/system/subprocess.h"
+#include "base/text/text.h"
 #include "doctor/checks.h"
 #include "doctor/fix.h"
 

@@ -1,6 +1,6 @@
 #include <fmt/core.h>
 
-#include "base/subprocess.h"
+#include "base/system/subprocess.h"
 #include "doctor/checks.h"
 
 namespace millrace::doctor {

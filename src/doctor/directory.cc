@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/mounts.h"
-#include "base/units.h"
+#include "base/io/mounts.h"
+#include "base/text/units.h"
 
 namespace millrace::doctor {
 namespace {

@@ -13,12 +13,12 @@
 #include <new>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/file.h"
-#include "base/random.h"
-#include "base/statistics.h"
-#include "base/temporary_directory.h"
-#include "base/thread_pool.h"
+#include "base/concurrency/thread_pool.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
+#include "base/numbers/random.h"
+#include "base/numbers/statistics.h"
+#include "base/system/clock.h"
 #include "doctor/probe_block.h"
 #include "wire/clock.h"
 

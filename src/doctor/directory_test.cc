@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 
 namespace millrace::doctor {
 namespace {

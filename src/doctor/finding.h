@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/terminal.h"
+#include "base/system/terminal.h"
 
 namespace millrace::doctor {
 

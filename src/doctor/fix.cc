@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include "base/subprocess.h"
+#include "base/system/subprocess.h"
 
 namespace millrace::doctor {
 

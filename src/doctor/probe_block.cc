@@ -3,7 +3,7 @@
 #include <cassert>
 #include <cstring>
 
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 
 namespace millrace::doctor {
 namespace {

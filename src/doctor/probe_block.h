@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/base.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "base/result.h"
 #include "wire/probe_block.h"
 

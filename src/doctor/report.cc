@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "base/json_writer.h"
-#include "base/table.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/json_writer.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 
 namespace millrace::doctor {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/terminal.h"
+#include "base/system/terminal.h"
 #include "doctor/doctor.h"
 
 namespace millrace::doctor {

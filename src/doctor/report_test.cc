@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace millrace::doctor {
 namespace {

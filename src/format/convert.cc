@@ -6,13 +6,13 @@
 #include <optional>
 #include <set>
 
-#include "base/cpus.h"
-#include "base/file.h"
-#include "base/temporary_directory.h"
-#include "base/text.h"
-#include "base/thread_pool.h"
-#include "format/integer_types.h"
-#include "format/npy.h"
+#include "base/concurrency/thread_pool.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
+#include "base/system/cpus.h"
+#include "base/text/text.h"
+#include "format/arrays/integer_types.h"
+#include "format/arrays/npy.h"
 
 namespace millrace::format {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <fstream>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 
 namespace millrace::format {
 namespace {

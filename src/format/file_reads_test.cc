@@ -7,7 +7,7 @@
 #include <fstream>
 #include <functional>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "io/testing/memory_engine.h"
 
 namespace millrace::format {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 #include "format/file_reads.h"
 #include "format/file_stamp.h"
 

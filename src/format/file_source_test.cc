@@ -5,9 +5,9 @@
 
 #include <fstream>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "data/testing/source_contract.h"
-#include "format/array_decoder.h"
+#include "format/arrays/array_decoder.h"
 #include "io/testing/memory_engine.h"
 
 namespace millrace::format {

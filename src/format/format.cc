@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/spelling.h"
-#include "base/text.h"
+#include "base/text/spelling.h"
+#include "base/text/text.h"
 #include "format/formats.h"
 
 namespace millrace::format {

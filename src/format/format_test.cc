@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include "base/file.h"
-#include "base/temporary_directory.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
 #include "io/testing/memory_engine.h"
 
 namespace millrace::format {

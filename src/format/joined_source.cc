@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "format/npy.h"
+#include "format/arrays/npy.h"
 
 namespace millrace::format {
 namespace {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "data/testing/source_contract.h"
 #include "format/file_source.h"
 

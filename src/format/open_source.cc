@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <mutex>
 
-#include "base/cpus.h"
-#include "base/text.h"
-#include "base/thread_pool.h"
+#include "base/concurrency/thread_pool.h"
+#include "base/system/cpus.h"
+#include "base/text/text.h"
 #include "format/file_source.h"
 #include "format/file_stamp.h"
 #include "format/folder.h"

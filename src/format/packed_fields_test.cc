@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "format/array_decoder.h"
+#include "format/arrays/array_decoder.h"
 #include "format/formats.h"
 
 namespace millrace::format {

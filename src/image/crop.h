@@ -5,7 +5,7 @@
 // own (CounterRandom): equal keys give equal crops on every machine.
 #pragma once
 
-#include "base/counter_random.h"
+#include "base/numbers/counter_random.h"
 #include "image/image.h"
 
 namespace millrace::image {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 
 namespace millrace::image {
 namespace {

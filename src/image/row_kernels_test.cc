@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 
 namespace millrace::image {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <bit>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "interop/encode_text.h"
 
 namespace millrace::interop {

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "base/json.h"
+#include "base/text/json.h"
 
 namespace millrace::interop {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/file.h"
-#include "base/json.h"
+#include "base/io/file.h"
+#include "base/text/json.h"
 #include "interop/interop.h"
 #include "interop/testing/sample_trace.h"
 

@@ -1,10 +1,11 @@
+#include "interop/pfw/import.h"
+
 #include <fmt/core.h>
 
 #include <limits>
 
 #include "interop/interop.h"
 #include "interop/line_source.h"
-#include "interop/pfw_import.h"
 
 namespace millrace::interop {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <fstream>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "interop/interop.h"
 #include "interop/testing/sample_trace.h"
 

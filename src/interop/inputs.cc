@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/file.h"
-#include "base/input_file.h"
-#include "base/text.h"
+#include "base/io/file.h"
+#include "base/io/input_file.h"
+#include "base/text/text.h"
 #include "interop/interop.h"
 
 namespace millrace::interop {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/io/temporary_directory.h"
 #include "base/result.h"
-#include "base/temporary_directory.h"
 #include "trace/trace.h"
 
 namespace millrace::interop {

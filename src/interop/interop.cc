@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "base/units.h"
+#include "base/text/units.h"
 
 namespace millrace::interop {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "interop/pfw_line.h"
+#include "interop/pfw/line.h"
 
 namespace millrace::interop {
 

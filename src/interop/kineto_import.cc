@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "interop/import_columns.h"
 #include "interop/interop.h"
 #include "interop/kineto.h"

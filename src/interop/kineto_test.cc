@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "interop/interop.h"
 #include "trace/trace.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "base/input_file.h"
+#include "base/io/input_file.h"
 
 namespace millrace::interop {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <fstream>
 
-#include "base/gzip.h"
-#include "base/random.h"
-#include "base/temporary_directory.h"
+#include "base/io/gzip.h"
+#include "base/io/temporary_directory.h"
+#include "base/numbers/random.h"
 
 namespace millrace::interop {
 namespace {

@@ -12,7 +12,7 @@
 #include <limits>
 #include <map>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "interop/interop.h"
 #include "interop/perfetto_packets.h"
 #include "interop/slice_lanes.h"

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "base/protobuf.h"
+#include "base/text/protobuf.h"
 #include "interop/describe.h"
 #include "interop/encode_text.h"
 

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <limits>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace millrace::interop {
 namespace {

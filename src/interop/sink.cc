@@ -1,6 +1,6 @@
 #include "interop/sink.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace millrace::interop {
 

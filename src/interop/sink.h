@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/atomic_file.h"
-#include "base/gzip.h"
+#include "base/io/atomic_file.h"
+#include "base/io/gzip.h"
 #include "base/result.h"
 
 namespace millrace::interop {

@@ -1,7 +1,7 @@
 #include "io/engine.h"
 
-#include "base/spelling.h"
-#include "base/text.h"
+#include "base/text/spelling.h"
+#include "base/text/text.h"
 #include "io/engines.h"
 
 namespace millrace::io {

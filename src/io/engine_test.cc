@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstddef>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "io/engines.h"
 #include "io/testing/engine_contract.h"
 #include "io/testing/memory_engine.h"

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "io/engine.h"
 
 namespace millrace::io {

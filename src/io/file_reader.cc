@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/input_file.h"
+#include "base/io/input_file.h"
 #include "io/read_cursor.h"
 
 namespace millrace::io {

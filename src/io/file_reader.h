@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "io/engine.h"
 
 namespace millrace::io {

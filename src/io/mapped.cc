@@ -12,7 +12,7 @@
 
 #include <cerrno>
 
-#include "base/memory.h"
+#include "base/system/memory.h"
 #include "io/engines.h"
 #include "io/file_reader.h"
 #include "io/inline_queue.h"

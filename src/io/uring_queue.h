@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "io/engine.h"
 #include "io/engines.h"
 #include "io/read_cursor.h"

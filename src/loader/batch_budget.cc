@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/memory.h"
+#include "base/system/memory.h"
 #include "wire/launchers.h"
 
 namespace millrace::loader {

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <utility>
 
-#include "base/cpus.h"
-#include "base/units.h"
+#include "base/system/cpus.h"
+#include "base/text/units.h"
 #include "data/fingerprint.h"
 #include "loader/pipeline/pipeline.h"
 #include "loader/shard_loader.h"

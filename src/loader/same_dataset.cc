@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 #include "data/fingerprint.h"
 
 namespace millrace::loader {

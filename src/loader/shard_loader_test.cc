@@ -10,7 +10,7 @@
 #include <latch>
 #include <thread>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "comm/single.h"
 #include "data/fingerprint.h"
 #include "loader/testing/shard_job.h"

@@ -1,9 +1,9 @@
 // The text of a LoaderState: docs/formats/loader-state.md.
 #include <limits>
 
-#include "base/fields.h"
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/text/fields.h"
+#include "base/text/json.h"
+#include "base/text/json_writer.h"
 #include "loader/loader.h"
 
 namespace millrace::loader {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/random.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
+#include "base/numbers/random.h"
 #include "loader/loader.h"
 #include "loader/testing/fakes.h"
 

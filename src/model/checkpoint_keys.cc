@@ -4,10 +4,10 @@
 #include <set>
 #include <vector>
 
-#include "base/phrases.h"
-#include "base/statistics.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/numbers/statistics.h"
+#include "base/text/phrases.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "model/derive.h"
 
 namespace millrace::model {

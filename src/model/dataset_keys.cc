@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "analyze/files/file_kinds.h"
-#include "base/phrases.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/phrases.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "model/derive.h"
 
 namespace millrace::model {

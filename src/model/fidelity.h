@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "analyze/profile/profile.h"
-#include "base/json_writer.h"
-#include "base/terminal.h"
+#include "base/system/terminal.h"
+#include "base/text/json_writer.h"
 
 namespace millrace::model {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/phrases.h"
-#include "base/text.h"
+#include "base/text/phrases.h"
+#include "base/text/text.h"
 #include "model/counts.h"
 #include "model/derive.h"
 #include "model/sheet.h"

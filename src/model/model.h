@@ -21,7 +21,7 @@
 
 #include "analyze/profile/profile.h"
 #include "base/result.h"
-#include "bench/workload.h"
+#include "bench/workload/workload.h"
 
 namespace millrace::model {
 

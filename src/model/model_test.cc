@@ -9,7 +9,7 @@
 
 #include "analyze/analyze.h"
 #include "analyze/testing/trace_builder.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "model/modelled_text.h"
 
 namespace millrace::model {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/phrases.h"
-#include "base/text.h"
+#include "base/text/phrases.h"
+#include "base/text/text.h"
 
 namespace millrace::model {
 namespace {

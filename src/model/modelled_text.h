@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "model/model.h"
 
 namespace millrace::model {

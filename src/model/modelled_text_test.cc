@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/yaml.h"
+#include "base/text/yaml.h"
 #include "model/sheet.h"
 
 namespace millrace::model {

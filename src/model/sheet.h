@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/workload.h"
+#include "bench/workload/workload.h"
 #include "model/model.h"
 
 namespace millrace::model {

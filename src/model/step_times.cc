@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "base/statistics.h"
+#include "base/numbers/statistics.h"
 
 namespace millrace::model {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "analyze/profile/profile.h"
-#include "bench/workload.h"
+#include "bench/workload/workload.h"
 #include "model/counts.h"
 
 namespace millrace::model {

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/phrases.h"
-#include "base/units.h"
+#include "base/text/phrases.h"
+#include "base/text/units.h"
 #include "model/derive.h"
 #include "model/step_times.h"
 

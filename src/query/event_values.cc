@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "analyze/call_traits.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace millrace::query {
 namespace {

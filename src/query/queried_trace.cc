@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "analyze/scan.h"
-#include "base/cpus.h"
-#include "base/thread_pool.h"
+#include "base/concurrency/thread_pool.h"
+#include "base/system/cpus.h"
 
 namespace millrace::query {
 namespace {

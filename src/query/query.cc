@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "query/queried_trace.h"
 #include "query/schema.h"
 #include "query/virtual_tables.h"

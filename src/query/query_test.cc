@@ -7,7 +7,7 @@
 #include <atomic>
 
 #include "analyze/testing/trace_builder.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "query/asking.h"
 #include "query/schema.h"
 

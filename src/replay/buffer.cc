@@ -8,9 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "base/counter_random.h"
-#include "base/file.h"
-#include "base/units.h"
+#include "base/io/file.h"
+#include "base/numbers/counter_random.h"
+#include "base/text/units.h"
 
 namespace millrace::replay {
 namespace {

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/directory.h"
-#include "base/text.h"
+#include "base/io/directory.h"
+#include "base/text/text.h"
 #include "replay/paths.h"
 
 namespace millrace::replay {

@@ -30,7 +30,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/result.h"
 #include "replay/outcome.h"
 

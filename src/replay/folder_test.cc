@@ -13,7 +13,7 @@
 #include <fstream>
 #include <thread>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 
 namespace millrace::replay {
 namespace {

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstdint>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 
 namespace millrace::replay {
 

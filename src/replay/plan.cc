@@ -6,11 +6,11 @@
 #include <limits>
 #include <numeric>
 
-#include "base/file.h"
-#include "base/radix_sort.h"
-#include "base/spelling.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/io/file.h"
+#include "base/numbers/radix_sort.h"
+#include "base/text/spelling.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "interop/describe.h"
 
 namespace millrace::replay {

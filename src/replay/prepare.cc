@@ -11,13 +11,13 @@
 #include <optional>
 #include <unordered_map>
 
-#include "base/counter_random.h"
-#include "base/cpus.h"
-#include "base/file.h"
-#include "base/progress.h"
-#include "base/text.h"
-#include "base/thread_pool.h"
-#include "base/units.h"
+#include "base/concurrency/thread_pool.h"
+#include "base/io/file.h"
+#include "base/numbers/counter_random.h"
+#include "base/system/cpus.h"
+#include "base/system/progress.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 
 namespace millrace::replay {
 namespace {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "replay/testing/call_trace.h"
 
 namespace millrace::replay {

@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "base/terminal.h"
+#include "base/system/terminal.h"
 #include "replay/plan.h"
 #include "replay/prepare.h"
 #include "replay/run.h"

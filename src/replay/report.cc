@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/json_writer.h"
-#include "base/phrases.h"
-#include "base/table.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/json_writer.h"
+#include "base/text/phrases.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "interop/describe.h"
 #include "replay/replay.h"
 

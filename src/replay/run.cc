@@ -15,11 +15,11 @@
 #include <optional>
 #include <thread>
 
-#include "base/clock.h"
-#include "base/progress.h"
-#include "base/text.h"
-#include "base/thread.h"
-#include "base/units.h"
+#include "base/concurrency/thread.h"
+#include "base/system/clock.h"
+#include "base/system/progress.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "interop/describe.h"
 #include "replay/issue.h"
 

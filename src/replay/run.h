@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/quantile_sketch.h"
+#include "base/numbers/quantile_sketch.h"
 #include "base/result.h"
 #include "replay/plan.h"
 #include "replay/prepare.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "replay/buffer.h"
 #include "replay/replay.h"
 #include "replay/testing/call_trace.h"

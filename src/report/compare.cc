@@ -10,7 +10,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "report/compare_scale.h"
 
 namespace millrace::report {

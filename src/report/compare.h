@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "analyze/profile/profile.h"
-#include "base/terminal.h"
+#include "base/system/terminal.h"
 
 namespace millrace::report {
 

@@ -5,8 +5,8 @@
 
 #include <sstream>
 
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 
 namespace millrace::report {
 namespace {

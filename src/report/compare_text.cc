@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/table.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "report/compare.h"
 #include "report/compare_view.h"
 

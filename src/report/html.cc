@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/gzip.h"
+#include "base/io/gzip.h"
 #include "report/page.h"
 
 namespace millrace::report {

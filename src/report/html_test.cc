@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "base/file.h"
-#include "base/gzip.h"
+#include "base/io/file.h"
+#include "base/io/gzip.h"
 #include "report/page.h"
 
 namespace millrace::report {

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <type_traits>
 
-#include "base/json_writer.h"
-#include "base/table.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/json_writer.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "interop/encode_text.h"
 
 namespace millrace::report {

@@ -11,7 +11,7 @@
 
 #include "analyze/profile/profile.h"
 #include "base/result.h"
-#include "base/terminal.h"
+#include "base/system/terminal.h"
 
 namespace millrace::report {
 

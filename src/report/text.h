@@ -5,7 +5,7 @@
 
 #include "advise/verdict.h"
 #include "analyze/profile/profile.h"
-#include "base/terminal.h"
+#include "base/system/terminal.h"
 
 namespace millrace::report {
 

@@ -6,5 +6,5 @@
 // leave the directory. Equal files give equal packs. docs/design/store.md has the reasons.
 #pragma once
 
-#include "store/catalogue.h"
-#include "store/pack.h"
+#include "store/pack/catalogue.h"
+#include "store/pack/pack.h"

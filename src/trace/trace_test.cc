@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/file.h"
-#include "base/temporary_directory.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
 #include "trace/testing/event_samples.h"
 #include "wire/trace_file.h"
 

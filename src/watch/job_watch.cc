@@ -5,7 +5,7 @@
 #include <optional>
 #include <tuple>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 
 namespace millrace::watch {
 

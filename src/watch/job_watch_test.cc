@@ -5,8 +5,8 @@
 
 #include <fstream>
 
-#include "base/clock.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
+#include "base/system/clock.h"
 #include "trace/pack/packer.h"
 #include "trace/testing/recorded_sample.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "trace/pack/packer.h"
 #include "trace/read/divided_tasks.h"
 #include "trace/record/recording_index.h"

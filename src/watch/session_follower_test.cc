@@ -10,7 +10,7 @@
 #include <fstream>
 #include <utility>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "trace/pack/packer.h"
 #include "trace/testing/recorded_sample.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/terminal.h"
+#include "base/system/terminal.h"
 
 namespace millrace::watch {
 

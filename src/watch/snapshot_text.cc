@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/phrases.h"
-#include "base/table.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/phrases.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "watch/snapshot.h"
 
 namespace millrace::watch {

@@ -12,7 +12,7 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/checkpoint.h"
+#include "bench/checkpoint/checkpoint.h"
 #include "comm/testing/threads.h"
 
 namespace millrace::bench {

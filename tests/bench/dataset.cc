@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
-#include "bench/file_job.h"
-#include "bench/generate.h"
-#include "bench/verify.h"
+#include "base/io/file.h"
+#include "bench/generate/file_job.h"
+#include "bench/generate/generate.h"
+#include "bench/generate/verify.h"
 #include "comm/single.h"
 #include "format/file_source.h"
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "report/html.h"
 
 namespace {

@@ -31,8 +31,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
+#include "base/system/clock.h"
 #include "comm/connect.h"
 #include "comm/messages.h"
 #include "comm/testing/comm_contract.h"

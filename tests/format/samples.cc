@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 #include "format/file_source.h"
 
 namespace millrace::format {

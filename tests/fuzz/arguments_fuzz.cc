@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "base/text.h"
-#include "cli/argument_parser.h"
+#include "base/text/text.h"
 #include "cli/cli.h"
+#include "cli/options/argument_parser.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<std::string> words(1);

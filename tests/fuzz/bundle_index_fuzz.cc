@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "bench/bundle_reader.h"
+#include "bench/checkpoint/bundle_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace millrace::bench;

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
-#include "base/random.h"
+#include "base/io/file.h"
+#include "base/numbers/random.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

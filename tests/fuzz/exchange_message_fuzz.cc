@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 #include "loader/exchange/message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data/decoded_sample.h"
-#include "format/array_decoder.h"
-#include "format/image_decoder.h"
+#include "format/arrays/array_decoder.h"
+#include "format/images/image_decoder.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // Any bytes may be a compressed file of text, or the content of one.
 #include <vector>
 
-#include "base/gzip.h"
-#include "bench/gzip_engine.h"
+#include "base/io/gzip.h"
+#include "bench/samples/gzip_engine.h"
 #include "tests/fuzz/sample_format.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "format/hdf5_rows.h"
+#include "format/hdf5/rows.h"
 #include "format/packed_fields.h"
 #include "tests/fuzz/sample_format.h"
 
@@ -49,7 +49,7 @@ Result<Hdf5Dataset> take_dataset(ByteReader& reader) {
     dataset.chunk_lengths.push_back(chunk_length);
   }
   ASSIGN_OR_RETURN(const auto filter_count, reader.read<uint8_t>());
-  bool is_compressed = false;  // at most once, as hdf5_calls.cc guarantees
+  bool is_compressed = false;  // at most once, as calls.cc guarantees
   for (int i = 0; i < filter_count % 5; ++i) {
     ASSIGN_OR_RETURN(const auto filter, reader.read<uint8_t>());
     ASSIGN_OR_RETURN(const auto element_bytes, reader.read<uint8_t>());

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "format/image_decoder.h"
-#include "format/mask_decoder.h"
+#include "format/images/image_decoder.h"
+#include "format/images/mask_decoder.h"
 
 namespace {
 

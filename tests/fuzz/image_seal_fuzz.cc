@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/image_seal.h"
+#include "bench/generate/images/image_seal.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const millrace::ByteView bytes = std::as_bytes(std::span(data, size));

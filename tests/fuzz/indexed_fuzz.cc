@@ -3,8 +3,8 @@
 #include <cstring>
 #include <span>
 
-#include "base/crc32c.h"
-#include "format/indexed.h"
+#include "base/hash/crc32c.h"
+#include "format/arrays/indexed.h"
 #include "tests/fuzz/sample_format.h"
 #include "wire/indexed_file.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "bench/jpeg_scan.h"
+#include "bench/generate/images/jpeg_scan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace millrace;

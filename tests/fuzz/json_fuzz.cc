@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "base/json.h"
-#include "base/json_writer.h"
+#include "base/text/json.h"
+#include "base/text/json_writer.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Any bytes may be JSON with samples. A sample that is written and read back is the same.
-#include "format/json_samples.h"
+#include "format/text/json_samples.h"
 #include "tests/fuzz/sample_format.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "comm/lifeline_message.h"
+#include "comm/lifeline/message.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace millrace;

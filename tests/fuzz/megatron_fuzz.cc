@@ -2,7 +2,7 @@
 // is small.
 #include <cstring>
 
-#include "format/megatron.h"
+#include "format/arrays/megatron.h"
 #include "tests/fuzz/sample_format.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

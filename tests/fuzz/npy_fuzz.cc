@@ -1,6 +1,6 @@
 // Any bytes may be an npy file, as one sample and as rows. A header that is written and read back
 // is the same.
-#include "format/npy.h"
+#include "format/arrays/npy.h"
 #include "tests/fuzz/sample_format.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

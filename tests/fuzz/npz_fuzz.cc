@@ -2,8 +2,8 @@
 // checksums of stored members, to reach the arrays behind them.
 #include <cstring>
 
-#include "base/gzip.h"
-#include "format/zip.h"
+#include "base/io/gzip.h"
+#include "format/records/zip.h"
 #include "tests/fuzz/sample_format.h"
 
 namespace {

@@ -4,10 +4,10 @@
 #include <span>
 #include <string>
 
-#include "base/crc32c.h"
-#include "store/catalogue.h"
-#include "store/codec.h"
-#include "store/partition.h"
+#include "base/hash/crc32c.h"
+#include "store/pack/catalogue.h"
+#include "store/pack/codec.h"
+#include "store/pack/partition.h"
 #include "wire/pack_file.h"
 
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "interop/interop.h"
-#include "interop/pfw_import.h"
+#include "interop/pfw/import.h"
 
 namespace {
 

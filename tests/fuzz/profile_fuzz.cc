@@ -6,7 +6,7 @@
 
 #include "analyze/profile/profile_json.h"
 #include "analyze/profile/profile_read.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "report/compare.h"
 #include "report/scaling.h"
 

@@ -11,7 +11,7 @@
 #include "analyze/profile/profile_json.h"
 #include "analyze/profile/profile_read.h"
 #include "analyze/scan.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "trace/trace.h"
 
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 #include "loader/exchange/staging_journal.h"
 #include "wire/shard_storage.h"
 

@@ -13,15 +13,15 @@
 #include <cstring>
 #include <fstream>
 
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/temporary_directory.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
+#include "base/system/memory.h"
 #include "comm/single.h"
-#include "store/member_source.h"
-#include "store/node_tree.h"
-#include "store/order_follower.h"
-#include "store/pack.h"
-#include "store/packer.h"
+#include "store/order/order_follower.h"
+#include "store/pack/member_source.h"
+#include "store/pack/pack.h"
+#include "store/pack/packer.h"
+#include "store/service/node_tree.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "store/peer_channel.h"
+#include "store/peers/peer_channel.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace millrace;

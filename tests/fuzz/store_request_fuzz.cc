@@ -12,13 +12,13 @@
 #include <fstream>
 #include <iterator>
 
-#include "base/file.h"
-#include "base/temporary_directory.h"
-#include "comm/lifeline_message.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
+#include "comm/lifeline/message.h"
 #include "comm/single.h"
-#include "store/packer.h"
-#include "store/service.h"
-#include "store/service_client.h"
+#include "store/client/service_client.h"
+#include "store/pack/packer.h"
+#include "store/service/service.h"
 
 namespace {
 

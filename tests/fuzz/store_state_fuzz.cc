@@ -6,10 +6,10 @@
 #include <fstream>
 #include <string_view>
 
-#include "base/file.h"
-#include "base/temporary_directory.h"
-#include "store/node_folder.h"
-#include "store/service.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
+#include "store/service/node_folder.h"
+#include "store/service/service.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Any bytes may be a file of records, or an Example. An Example that is written and read back is
 // the same.
-#include "format/tfrecord.h"
+#include "format/records/tfrecord.h"
 #include "tests/fuzz/sample_format.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // Any bytes may be a compressed file of records, or the content of one.
-#include "base/gzip.h"
+#include "base/io/gzip.h"
 #include "format/file_source.h"
 #include "tests/fuzz/sample_format.h"
 

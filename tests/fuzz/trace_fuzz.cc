@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 #include "trace/read/packed_trace.h"
 
 namespace {

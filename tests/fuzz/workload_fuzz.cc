@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/load.h"
-#include "bench/scale.h"
-#include "bench/workload_yaml.h"
+#include "bench/workload/load.h"
+#include "bench/workload/scale.h"
+#include "bench/workload/workload_yaml.h"
 
 namespace {
 

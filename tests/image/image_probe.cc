@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/file.h"
-#include "format/image_decoder.h"
-#include "format/jpeg.h"
-#include "format/png.h"
+#include "base/io/file.h"
+#include "format/images/image_decoder.h"
+#include "format/images/jpeg.h"
+#include "format/images/png.h"
 
 namespace millrace {
 namespace {

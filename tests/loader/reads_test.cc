@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "format/file_source.h"
 #include "io/testing/memory_engine.h"
 #include "loader/loader.h"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A store whose pack is on a real shared file system: GlusterFS on loopback (bench/store_gluster.sh), cold.
+"""A store whose pack is on a real shared file system: GlusterFS on loopback (benchmarks/store/store_gluster.sh), cold.
 
 The service reads a partition to its end as soon as eight of its files were needed, and makes the files.
 """
@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 MILLRACE = os.environ["MILLRACE"]
-GLUSTER = Path(__file__).resolve().parents[2] / "bench" / "store_gluster.sh"
+GLUSTER = Path(__file__).resolve().parents[2] / "benchmarks" / "store" / "store_gluster.sh"
 PATIENCE_S = 60
 FILES = 300  # in three partitions
 NEEDED = 8   # files of a partition, before it is read ahead

@@ -13,13 +13,13 @@ class LayersTest(CheckTest):
     def setUp(self) -> None:
         super().setUp()
         self.write("tools/layers.txt",
-                   "# comment\nwire:\nbase: wire  # why\nbench/: *\ntests/: *\n")
+                   "# comment\nwire:\nbase: wire  # why\nbenchmarks/: *\ntests/: *\n")
         self.write("src/wire/wire.h", "#pragma once\n")
         self.write("src/base/base.h", '#include <string>\n#include "wire/wire.h"\n')
         self.write("src/base/base.cc", '#include "base/base.h"\n')
 
     def layers(self, *lines: str) -> None:
-        self.write("tools/layers.txt", "\n".join(lines) + "\nbench/: *\ntests/: *\n")
+        self.write("tools/layers.txt", "\n".join(lines) + "\nbenchmarks/: *\ntests/: *\n")
 
     def test_a_clean_tree_passes_and_is_counted(self) -> None:
         self.assert_passes("layers: 2 modules, 3 files, 2 includes, all as tools/layers.txt allows")
@@ -60,8 +60,8 @@ class LayersTest(CheckTest):
 
     def test_a_tree_without_a_line(self) -> None:
         self.write("tools/layers.txt", "wire:\nbase: wire\n")
-        self.write("bench/a.cc", '#include "base/base.h"\n')
-        self.assert_finds("bench: the folder has no line in tools/layers.txt. Add a line `bench/: ")
+        self.write("benchmarks/a.cc", '#include "base/base.h"\n')
+        self.assert_finds("benchmarks: the folder has no line in tools/layers.txt. Add a line `benchmarks/: ")
 
     def test_a_line_without_a_folder(self) -> None:
         self.layers("wire:", "base: wire", "io: base")
@@ -108,13 +108,13 @@ class LayersTest(CheckTest):
     def test_trees_may_include_every_module_and_themselves(self) -> None:
         self.write("tests/fuzz/target.h", '#include "wire/wire.h"\n')
         self.write("tests/fuzz/a.cc", '#include "base/base.h"\n#include "tests/fuzz/target.h"\n')
-        self.write("bench/a.cc", '#include "base/base.h"\n')
+        self.write("benchmarks/a.cc", '#include "base/base.h"\n')
         self.assert_passes("layers: 2 modules, 6 files, 6 includes, all as tools/layers.txt allows")
 
     def test_a_tree_may_not_include_another_tree(self) -> None:
         self.write("tests/target.h", "")
-        self.write("bench/a.cc", '#include "tests/target.h"\n')
-        self.assert_finds("bench/a.cc:1: bench/ may not include tests/ ")
+        self.write("benchmarks/a.cc", '#include "tests/target.h"\n')
+        self.assert_finds("benchmarks/a.cc:1: benchmarks/ may not include tests/ ")
 
     def test_a_module_may_not_include_a_tree(self) -> None:
         self.write("tests/target.h", "")
@@ -130,7 +130,7 @@ class LayersTest(CheckTest):
     def test_a_module_and_a_tree_may_share_a_name(self) -> None:
         self.layers("wire:", "base: wire", "bench: wire")
         self.write("src/bench/bench.h", '#include "base/base.h"\n')
-        self.write("bench/a.cc", '#include "base/base.h"\n')
+        self.write("benchmarks/a.cc", '#include "base/base.h"\n')
         self.assert_finds("src/bench/bench.h:1: bench may not include base ")
 
     def test_a_cycle(self) -> None:

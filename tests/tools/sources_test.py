@@ -26,10 +26,10 @@ class FunctionsTest(CheckTest):
                 self.assert_finds(f"src/base/a.cc:{line}: a function of 7")
 
     def test_every_tree_and_python_are_read(self) -> None:
-        for path in ("bench/a.cc", "python/a.cc", "src/base/a.h", "tests/fuzz/a.cc"):
+        for path in ("benchmarks/a.cc", "python/a.cc", "src/base/a.h", "tests/fuzz/a.cc"):
             self.write(path, f"void f() {{\n{LONG_BODY}}}\n")
         self.write("tools/a.py", "class A:\n    async def f(self):\n" + "        pass\n" * 70)
-        self.assert_finds("bench/a.cc:1: ", "python/a.cc:1: ", "src/base/a.h:1: ", "tests/fuzz/a.cc:1: ",
+        self.assert_finds("benchmarks/a.cc:1: ", "python/a.cc:1: ", "src/base/a.h:1: ", "tests/fuzz/a.cc:1: ",
                           "tools/a.py:2: a function of 71 lines; the limit is 70")
 
     def test_other_long_blocks_and_excused_functions_pass(self) -> None:
@@ -57,7 +57,7 @@ class ChangesTest(CheckTest):
 
     def test_others_and_the_folder_itself_pass(self) -> None:
         for path in ("src/replay/folder.cc", "src/replay/folder.h", "src/replay/run_test.cc", "src/replay/testing/a.h",
-                     "src/base/file.cc"):
+                     "src/base/io/file.cc"):
             self.write(path, "int fd = open(a);\n")
         self.write("src/replay/run.cc", "Folder::open(a); folder.rename(a); folder->remove(b); reopen(c); // unlink(a)\n"
                    "is_open(); const char* open = \"unlink(\"; kRename(a);\n")
@@ -220,7 +220,7 @@ class FormatTest(CheckTest):
         self.assert_passes("format: 1 files, all formatted with clang-format 19")
 
     def test_unformatted_files_are_listed_with_the_fix(self) -> None:
-        paths = ["bench/a.cc", "python/a.cc", "src/base/a.h", "tests/a.cc"]
+        paths = ["benchmarks/a.cc", "python/a.cc", "src/base/a.h", "tests/a.cc"]
         for path in paths:
             self.write(path, "int   a;\nint   b;\n")
         self.assert_finds(*paths, "these files are not formatted. Run: "

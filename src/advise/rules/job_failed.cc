@@ -3,7 +3,7 @@
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
-#include "base/phrases.h"
+#include "base/text/phrases.h"
 
 namespace millrace::advise {
 

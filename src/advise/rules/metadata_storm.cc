@@ -8,8 +8,8 @@
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
 #include "analyze/files/file_kinds.h"
-#include "base/phrases.h"
-#include "base/units.h"
+#include "base/text/phrases.h"
+#include "base/text/units.h"
 
 namespace millrace::advise {
 

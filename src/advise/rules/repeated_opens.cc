@@ -5,7 +5,7 @@
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
-#include "base/units.h"
+#include "base/text/units.h"
 
 namespace millrace::advise {
 namespace {
@@ -58,7 +58,8 @@ uint64_t code_around_opens(const analyze::Profile& profile, uint64_t opens, bool
     if (opens_hdf5) library_ns += function.time_ns;
   }
   if (library_ns > 0 && loading.library_ns > 0) {
-    // h5py takes 140 us to open a file and a dataset, 7 us to read a row (bench/sample_costs.py).
+    // h5py takes 140 us to open a file and a dataset, 7 us to read a row
+    // (benchmarks/sample_costs.py).
     return library_ns + scaled(loading.other_ns,
                                ratio(20 * in_loading, 20 * in_loading + loading.library_reads));
   }

@@ -5,8 +5,8 @@
 
 #include "advise/judging.h"
 #include "advise/rules/rules.h"
-#include "base/phrases.h"
-#include "base/units.h"
+#include "base/text/phrases.h"
+#include "base/text/units.h"
 
 namespace millrace::advise {
 namespace {

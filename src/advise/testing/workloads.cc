@@ -10,7 +10,7 @@
 #include "advise/verdict.h"
 #include "analyze/profile/profile_json.h"
 #include "analyze/profile/profile_read.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
 
 namespace millrace::advise {
 namespace {

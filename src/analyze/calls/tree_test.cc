@@ -6,7 +6,7 @@
 
 #include "analyze/testing/metric_run.h"
 #include "analyze/testing/trace_builder.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 
 namespace millrace::analyze {
 namespace {

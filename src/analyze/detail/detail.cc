@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "analyze/detail/detail_parts.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace millrace::analyze {
 namespace {

@@ -6,8 +6,8 @@
 #include "analyze/block_threads.h"
 #include "analyze/detail/detail_parts.h"
 #include "analyze/time/busy_bins.h"
-#include "base/cpus.h"
-#include "base/thread_pool.h"
+#include "base/concurrency/thread_pool.h"
+#include "base/system/cpus.h"
 
 namespace millrace::analyze {
 namespace {

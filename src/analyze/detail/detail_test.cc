@@ -9,8 +9,8 @@
 
 #include "analyze/testing/metric_run.h"
 #include "analyze/testing/trace_builder.h"
-#include "base/json.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
+#include "base/text/json.h"
 
 namespace millrace::analyze {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analyze/detail/detail_parts.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace millrace::analyze {
 namespace {

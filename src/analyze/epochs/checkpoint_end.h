@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analyze/vocabulary.h"
-#include "base/interval_set.h"
+#include "base/numbers/interval_set.h"
 #include "trace/read/columns.h"
 
 namespace millrace::analyze {

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "base/interval_set.h"
+#include "base/numbers/interval_set.h"
 
 namespace millrace::analyze {
 

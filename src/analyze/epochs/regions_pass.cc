@@ -8,8 +8,8 @@
 
 #include "analyze/epochs/checkpoint_end.h"
 #include "analyze/files/file_kinds.h"
-#include "base/cpus.h"
-#include "base/thread_pool.h"
+#include "base/concurrency/thread_pool.h"
+#include "base/system/cpus.h"
 
 namespace millrace::analyze {
 namespace {

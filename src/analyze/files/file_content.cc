@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace millrace::analyze {
 namespace {

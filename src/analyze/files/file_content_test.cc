@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 
 namespace millrace::analyze {
 namespace {

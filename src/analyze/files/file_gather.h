@@ -13,7 +13,7 @@
 #include "analyze/files/file_totals.h"
 #include "analyze/files/size_counts.h"
 #include "analyze/metric.h"
-#include "base/log_histogram.h"
+#include "base/numbers/log_histogram.h"
 
 namespace millrace::analyze {
 

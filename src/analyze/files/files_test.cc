@@ -11,7 +11,7 @@
 #include "analyze/scan.h"
 #include "analyze/testing/metric_run.h"
 #include "analyze/testing/trace_builder.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 
 namespace millrace::analyze {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "base/radix_sort.h"
+#include "base/numbers/radix_sort.h"
 #include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {

@@ -10,7 +10,7 @@
 
 #include "analyze/profile/profile.h"
 #include "base/bytes.h"
-#include "base/log_histogram.h"
+#include "base/numbers/log_histogram.h"
 #include "base/result.h"
 
 namespace millrace::analyze {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "analyze/vocabulary.h"
-#include "base/log_histogram.h"
+#include "base/numbers/log_histogram.h"
 
 namespace millrace::analyze {
 

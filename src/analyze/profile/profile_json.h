@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "analyze/profile/profile.h"
-#include "base/json_writer.h"
+#include "base/text/json_writer.h"
 
 namespace millrace::analyze {
 

@@ -6,11 +6,11 @@
 #include <concepts>
 
 #include "analyze/profile/profile_read.h"
-#include "base/atomic_file.h"
 #include "base/bytes.h"
-#include "base/file.h"
-#include "base/random.h"
-#include "base/temporary_directory.h"
+#include "base/io/atomic_file.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
+#include "base/numbers/random.h"
 
 namespace millrace::analyze {
 namespace {

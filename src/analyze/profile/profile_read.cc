@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "analyze/profile/profile_json.h"
-#include "base/file.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/io/file.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 
 namespace millrace::analyze {
 namespace {

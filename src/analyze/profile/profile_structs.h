@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analyze/profile/field.h"
-#include "base/log_histogram.h"
+#include "base/numbers/log_histogram.h"
 
 // clang-format off
 namespace millrace::analyze {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/radix_sort.h"
+#include "base/numbers/radix_sort.h"
 
 namespace millrace::analyze {
 namespace {

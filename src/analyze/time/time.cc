@@ -12,7 +12,7 @@
 #include "analyze/profile/profile.h"
 #include "analyze/scan.h"
 #include "analyze/time/time_sweep.h"
-#include "base/cpus.h"
+#include "base/system/cpus.h"
 
 namespace millrace::analyze {
 namespace {

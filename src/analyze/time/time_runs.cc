@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/radix_sort.h"
+#include "base/numbers/radix_sort.h"
 
 namespace millrace::analyze {
 namespace {

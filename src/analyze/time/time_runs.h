@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/interval_set.h"
+#include "base/numbers/interval_set.h"
 #include "base/result.h"
 
 namespace millrace::analyze {

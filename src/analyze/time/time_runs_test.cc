@@ -5,7 +5,7 @@
 #include <map>
 
 #include "analyze/time/ordered_spans.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
 
 namespace millrace::analyze {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "analyze/time/ordered_spans.h"
-#include "base/thread_pool.h"
+#include "base/concurrency/thread_pool.h"
 
 namespace millrace::analyze {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "analyze/testing/metric_run.h"
 #include "analyze/testing/trace_builder.h"
-#include "base/random.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
+#include "base/numbers/random.h"
 
 namespace millrace::analyze {
 namespace {

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <thread>
 
-#include "base/clock.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
+#include "base/system/clock.h"
 
 namespace millrace::comm {
 namespace {

@@ -5,8 +5,8 @@
 #include <deque>
 #include <thread>
 
-#include "base/clock.h"
-#include "base/random.h"
+#include "base/numbers/random.h"
+#include "base/system/clock.h"
 #include "comm/messages.h"
 
 namespace millrace::comm {

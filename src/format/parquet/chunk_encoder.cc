@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/gzip.h"
+#include "base/io/gzip.h"
 #include "format/parquet/codec.h"
 #include "format/parquet/hybrid.h"
 

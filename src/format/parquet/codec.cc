@@ -5,9 +5,9 @@
 #include <cstring>
 #include <memory>
 
-#include "base/gzip.h"
-#include "base/inflate.h"
-#include "base/text.h"
+#include "base/io/gzip.h"
+#include "base/io/inflate.h"
+#include "base/text/text.h"
 #include "format/parquet/snappy.h"
 
 namespace millrace::format::parquet {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/gzip.h"
+#include "base/io/gzip.h"
 #include "format/parquet/codec.h"
 #include "format/parquet/hybrid.h"
 #include "format/parquet/values.h"

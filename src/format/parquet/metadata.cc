@@ -1,6 +1,6 @@
 #include "format/parquet/metadata.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "format/parquet/thrift.h"
 
 namespace millrace::format::parquet {

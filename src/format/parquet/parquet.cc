@@ -3,7 +3,7 @@
 // docs/formats/parquet.md says what is read and written.
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "format/formats.h"
 #include "format/packed_fields.h"
 #include "format/parquet/codec.h"

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "base/spelling.h"
-#include "base/text.h"
+#include "base/text/spelling.h"
+#include "base/text/text.h"
 
 namespace millrace::format {
 namespace {

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "base/concurrency/thread_pool.h"
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "format/parquet/column_data.h"
 #include "format/parquet/metadata.h"
 #include "format/parquet/schema.h"

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/cpus.h"
-#include "base/text.h"
+#include "base/system/cpus.h"
+#include "base/text/text.h"
 #include "format/file_stamp.h"
 
 namespace millrace::format {

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "base/concurrency/shared_cache.h"
+#include "base/concurrency/thread_pool.h"
 #include "base/result.h"
-#include "base/shared_cache.h"
-#include "base/thread_pool.h"
 #include "data/dataset.h"
 #include "data/source.h"
 #include "format/parquet/parquet_file.h"

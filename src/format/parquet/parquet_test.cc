@@ -4,7 +4,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "data/testing/source_contract.h"
 #include "format/file_source.h"
 #include "format/parquet/parquet_file.h"

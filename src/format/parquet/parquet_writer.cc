@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "format/parquet/chunk_encoder.h"
 
 namespace millrace::format {

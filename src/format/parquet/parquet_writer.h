@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "base/base.h"
+#include "base/concurrency/thread_pool.h"
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "data/array.h"
 #include "data/buffer.h"
 #include "format/appender.h"

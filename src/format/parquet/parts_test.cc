@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "base/gzip.h"
+#include "base/io/gzip.h"
 #include "format/parquet/codec.h"
 #include "format/parquet/delta.h"
 #include "format/parquet/hybrid.h"

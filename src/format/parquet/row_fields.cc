@@ -6,7 +6,7 @@
 #include <charconv>
 #include <cstring>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace millrace::format::parquet {
 namespace {

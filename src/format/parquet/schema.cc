@@ -1,6 +1,6 @@
 #include "format/parquet/schema.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace millrace::format::parquet {
 namespace {

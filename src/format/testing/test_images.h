@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "image/image.h"
 
 namespace millrace::format {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
+#include "base/numbers/random.h"
 #include "interop/import_columns.h"
 #include "trace/trace.h"
 

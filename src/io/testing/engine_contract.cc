@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "io/aligned_memory.h"
 
 namespace millrace::io {

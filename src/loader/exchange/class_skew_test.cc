@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "base/counter_random.h"
-#include "base/permutation.h"
+#include "base/numbers/counter_random.h"
+#include "base/numbers/permutation.h"
 
 namespace millrace::loader::exchange {
 namespace {

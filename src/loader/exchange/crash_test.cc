@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
-#include "base/random.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
+#include "base/numbers/random.h"
 #include "loader/exchange/held_shard.h"
 #include "loader/exchange/settle.h"
 #include "loader/testing/shard_job.h"

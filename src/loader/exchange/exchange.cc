@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/thread.h"
+#include "base/concurrency/thread.h"
+#include "base/system/clock.h"
 #include "loader/exchange/message.h"
 #include "loader/exchange/settle.h"
 

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <set>
 
-#include "base/file.h"
-#include "base/temporary_directory.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
 #include "loader/exchange/settle.h"
 #include "loader/exchange/staging.h"
 #include "loader/testing/shard_job.h"

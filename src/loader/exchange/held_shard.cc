@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/mounts.h"
+#include "base/io/mounts.h"
 #include "data/fingerprint.h"
 #include "loader/same_dataset.h"
 

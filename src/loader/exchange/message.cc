@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "base/bytes.h"
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 #include "loader/exchange/shard_storage.h"
 #include "wire/shard_storage.h"
 

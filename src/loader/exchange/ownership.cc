@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/bytes.h"
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 #include "loader/order/shards.h"
 
 namespace millrace::loader::exchange {

@@ -2,8 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "base/crc32c.h"
-#include "base/temporary_directory.h"
+#include "base/hash/crc32c.h"
+#include "base/io/temporary_directory.h"
 #include "loader/exchange/plan.h"
 #include "loader/testing/shard_job.h"
 

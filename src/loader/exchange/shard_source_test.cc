@@ -7,8 +7,8 @@
 #include <cstring>
 #include <mutex>
 
-#include "base/file.h"
-#include "base/temporary_directory.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
 #include "data/testing/source_contract.h"
 #include "loader/exchange/exchange.h"
 #include "loader/exchange/settle.h"

@@ -9,10 +9,10 @@
 #include <cassert>
 #include <cerrno>
 
-#include "base/atomic_file.h"
-#include "base/crc32c.h"
-#include "base/directory.h"
-#include "base/text.h"
+#include "base/hash/crc32c.h"
+#include "base/io/atomic_file.h"
+#include "base/io/directory.h"
+#include "base/text/text.h"
 #include "wire/shard_storage.h"
 
 namespace millrace::loader::exchange {

@@ -30,7 +30,7 @@
 #include <vector>
 
 #include "base/base.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/result.h"
 #include "data/sample.h"
 #include "loader/exchange/ownership.h"

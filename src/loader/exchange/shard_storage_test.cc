@@ -6,9 +6,9 @@
 
 #include <fstream>
 
-#include "base/atomic_file.h"
-#include "base/crc32c.h"
-#include "base/temporary_directory.h"
+#include "base/hash/crc32c.h"
+#include "base/io/atomic_file.h"
+#include "base/io/temporary_directory.h"
 #include "loader/testing/shard_job.h"
 
 namespace millrace::loader::exchange {

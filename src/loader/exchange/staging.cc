@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/progress.h"
-#include "base/thread_pool.h"
+#include "base/concurrency/thread_pool.h"
+#include "base/system/clock.h"
+#include "base/system/progress.h"
 #include "data/buffer.h"
 #include "loader/exchange/settle.h"
 #include "loader/order/partial_moves.h"

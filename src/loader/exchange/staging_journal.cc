@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "base/atomic_file.h"
 #include "base/bytes.h"
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
+#include "base/io/atomic_file.h"
 #include "wire/shard_storage.h"
 
 namespace millrace::loader::exchange {

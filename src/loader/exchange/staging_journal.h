@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/base.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/result.h"
 #include "loader/exchange/ownership.h"
 

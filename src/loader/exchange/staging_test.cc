@@ -12,8 +12,8 @@
 #include <set>
 #include <thread>
 
-#include "base/file.h"
-#include "base/temporary_directory.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
 #include "comm/single.h"
 #include "loader/testing/shard_job.h"
 

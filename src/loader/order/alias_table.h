@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "base/permutation.h"
+#include "base/numbers/permutation.h"
 
 namespace millrace::loader::order {
 

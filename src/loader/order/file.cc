@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/permutation.h"
+#include "base/numbers/permutation.h"
 #include "loader/order/kept_epochs.h"
 #include "loader/order/kinds.h"
 #include "loader/order/order_key.h"

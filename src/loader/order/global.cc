@@ -1,5 +1,5 @@
 // Global shuffling: one keyed permutation of all samples per epoch.
-#include "base/permutation.h"
+#include "base/numbers/permutation.h"
 #include "loader/order/kept_permutations.h"
 #include "loader/order/kinds.h"
 #include "loader/order/order_key.h"

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "base/permutation.h"
+#include "base/numbers/permutation.h"
 
 namespace millrace::loader::order {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/divisor.h"
-#include "base/permutation.h"
+#include "base/numbers/divisor.h"
+#include "base/numbers/permutation.h"
 #include "data/fingerprint.h"
 #include "loader/order/drawing.h"
 #include "loader/order/drawn_order.h"

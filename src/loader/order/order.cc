@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
-#include "base/permutation.h"
-#include "base/spelling.h"
+#include "base/numbers/permutation.h"
+#include "base/text/spelling.h"
 #include "loader/order/kinds.h"
 #include "loader/order/shard_dealer.h"
 

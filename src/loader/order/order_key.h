@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <span>
 
-#include "base/counter_random.h"
-#include "base/permutation.h"
+#include "base/numbers/counter_random.h"
+#include "base/numbers/permutation.h"
 #include "data/sample.h"
 
 namespace millrace::loader::order {

@@ -19,7 +19,7 @@
 #include <optional>
 #include <span>
 
-#include "base/divisor.h"
+#include "base/numbers/divisor.h"
 #include "loader/order/order.h"
 #include "loader/order/order_key.h"
 #include "loader/order/shard_dealer.h"

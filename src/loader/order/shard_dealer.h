@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/divisor.h"
-#include "base/permutation.h"
+#include "base/numbers/divisor.h"
+#include "base/numbers/permutation.h"
 
 namespace millrace::loader::order {
 

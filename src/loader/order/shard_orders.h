@@ -10,7 +10,7 @@
 #include <numeric>
 #include <span>
 
-#include "base/permutation.h"
+#include "base/numbers/permutation.h"
 #include "loader/order/kept_permutations.h"
 #include "loader/order/order_key.h"
 #include "loader/order/shards.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/spelling.h"
+#include "base/text/spelling.h"
 
 namespace millrace::loader::order {
 namespace {

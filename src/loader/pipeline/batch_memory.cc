@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/memory.h"
-#include "base/units.h"
+#include "base/system/memory.h"
+#include "base/text/units.h"
 
 namespace millrace::loader::pipeline {
 namespace {

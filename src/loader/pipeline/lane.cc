@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "loader/pipeline/lane_regions.h"
 
 namespace millrace::loader::pipeline {

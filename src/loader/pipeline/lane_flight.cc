@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "loader/pipeline/lane.h"
 #include "loader/pipeline/lane_regions.h"
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
-#include "base/clock.h"
-#include "base/thread.h"
-#include "base/units.h"
+#include "base/concurrency/thread.h"
+#include "base/system/clock.h"
+#include "base/text/units.h"
 #include "loader/pipeline/work_queue.h"
 
 namespace millrace::loader::pipeline {

@@ -13,7 +13,7 @@
 #include <fstream>
 #include <thread>
 
-#include "base/cpus.h"
+#include "base/system/cpus.h"
 #include "loader/loader.h"
 #include "loader/testing/fake_loaders.h"
 

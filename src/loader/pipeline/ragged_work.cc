@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "data/decoded_sample.h"
 
 namespace millrace::loader::pipeline {

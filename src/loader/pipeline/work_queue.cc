@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 
 namespace millrace::loader::pipeline {
 namespace {

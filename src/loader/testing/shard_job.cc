@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "comm/messages.h"
 #include "comm/testing/threads.h"
 #include "loader/exchange/exchange.h"

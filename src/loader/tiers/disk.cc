@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 
 namespace millrace::loader::tiers {
 

@@ -19,8 +19,8 @@
 #include <thread>
 #include <unordered_map>
 
-#include "base/bounded_queue.h"
-#include "base/file.h"
+#include "base/concurrency/bounded_queue.h"
+#include "base/io/file.h"
 #include "base/result.h"
 #include "io/engine.h"
 #include "loader/tiers/memory.h"

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <set>
 
-#include "base/random.h"
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
+#include "base/numbers/random.h"
 #include "io/testing/memory_engine.h"
 
 namespace millrace::loader::tiers {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 
 namespace millrace::loader::tiers {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 #include "wire/tier_message.h"
 
 namespace millrace::loader::tiers {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <optional>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "loader/order/occurrences.h"
 #include "loader/tiers/tiered_reads.h"
 

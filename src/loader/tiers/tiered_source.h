@@ -23,7 +23,7 @@
 #include <optional>
 #include <string>
 
-#include "base/clock.h"
+#include "base/system/clock.h"
 #include "comm/messages.h"
 #include "data/source.h"
 #include "io/engine.h"

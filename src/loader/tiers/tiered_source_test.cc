@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "base/random.h"
+#include "base/numbers/random.h"
 #include "comm/testing/threads.h"
 #include "data/testing/source_contract.h"
 #include "io/testing/memory_engine.h"

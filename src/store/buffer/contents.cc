@@ -9,7 +9,7 @@
 #include <cstring>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "wire/store_state.h"
 
 namespace millrace::store {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/result.h"
 #include "store/buffer/journal.h"
 #include "store/buffer/model.h"

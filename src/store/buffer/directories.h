@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace millrace::store {
 

@@ -16,9 +16,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/directory.h"
-#include "base/text.h"
-#include "base/thread.h"
+#include "base/concurrency/thread.h"
+#include "base/io/directory.h"
+#include "base/text/text.h"
 #include "store/buffer/directories.h"
 #include "store/buffer/durable_file.h"
 #include "store/buffer/model.h"

@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <string>
 
-#include "base/crc32c.h"
-#include "base/directory.h"
-#include "base/text.h"
-#include "store/sparse_writer.h"
+#include "base/hash/crc32c.h"
+#include "base/io/directory.h"
+#include "base/text/text.h"
+#include "store/pack/sparse_writer.h"
 #include "wire/store_buffer.h"
 
 namespace millrace::store {

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/result.h"
 
 namespace millrace::store {

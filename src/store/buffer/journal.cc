@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/directory.h"
-#include "base/text.h"
+#include "base/io/directory.h"
+#include "base/text/text.h"
 
 namespace millrace::store {
 namespace {

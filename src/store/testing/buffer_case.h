@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "base/file.h"
-#include "base/temporary_directory.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
 #include "store/buffer/drain.h"
 #include "store/preload/buffer.h"
 

@@ -6,8 +6,8 @@
 
 #include <utility>
 
-#include "store/pack.h"
-#include "store/service.h"
+#include "store/pack/pack.h"
+#include "store/service/service.h"
 #include "store/testing/store_case.h"
 
 namespace millrace::store {

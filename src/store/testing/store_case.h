@@ -16,14 +16,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/counter_random.h"
-#include "base/file.h"
-#include "base/temporary_directory.h"
-#include "comm/lifeline_message.h"
+#include "base/io/file.h"
+#include "base/io/temporary_directory.h"
+#include "base/numbers/counter_random.h"
+#include "comm/lifeline/message.h"
 #include "comm/single.h"
-#include "store/packer.h"
-#include "store/peers.h"
-#include "store/service_client.h"
+#include "store/client/service_client.h"
+#include "store/pack/packer.h"
+#include "store/peers/peers.h"
 
 namespace millrace::store {
 

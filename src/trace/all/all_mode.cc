@@ -11,8 +11,8 @@
 #include <charconv>
 #include <filesystem>
 
-#include "base/file.h"
-#include "base/subprocess.h"
+#include "base/io/file.h"
+#include "base/system/subprocess.h"
 #include "trace/all/session_names.h"
 #include "trace/all/system_call_filter.h"
 #include "trace/all/system_call_tracer.h"

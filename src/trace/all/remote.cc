@@ -13,7 +13,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "base/file.h"
+#include "base/io/file.h"
 
 namespace millrace::trace {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 
 namespace millrace::trace {
 namespace {

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/result.h"
 #include "trace/pack/block_codec.h"
 #include "trace/pack/compression.h"

@@ -11,9 +11,9 @@
 #include <new>
 #include <set>
 
-#include "base/directory.h"
+#include "base/concurrency/thread_pool.h"
 #include "base/exception.h"
-#include "base/thread_pool.h"
+#include "base/io/directory.h"
 #include "trace/all/remote.h"
 #include "trace/pack/packed_writer.h"
 #include "trace/record/recording_index.h"

@@ -12,7 +12,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "base/temporary_directory.h"
+#include "base/io/temporary_directory.h"
 #include "trace/read/packed_trace.h"
 #include "trace/record/session_directory.h"
 #include "trace/testing/recorded_sample.h"

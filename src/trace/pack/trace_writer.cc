@@ -1,7 +1,7 @@
 #include <unistd.h>
 
-#include "base/atomic_file.h"
-#include "base/directory.h"
+#include "base/io/atomic_file.h"
+#include "base/io/directory.h"
 #include "trace/pack/packed_writer.h"
 #include "trace/trace.h"
 

@@ -13,7 +13,7 @@
 #include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "trace/preload/file_access.h"
-#include "trace/preload/hooks.h"
+#include "trace/preload/hooks/hooks.h"
 #include "trace/preload/mappings.h"
 #include "trace/preload/rings.h"
 #include "trace/preload/session.h"

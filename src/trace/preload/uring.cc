@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "hook/syscall.h"
-#include "trace/preload/hooks.h"
+#include "trace/preload/hooks/hooks.h"
 #include "trace/preload/text.h"
 
 namespace millrace::trace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/input_file.h"
+#include "base/io/input_file.h"
 
 namespace millrace::trace {
 

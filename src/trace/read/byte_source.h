@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/base.h"
-#include "base/file.h"
+#include "base/io/file.h"
 #include "base/result.h"
 
 namespace millrace::trace {

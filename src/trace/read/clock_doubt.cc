@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 
 namespace millrace::trace {
 namespace {

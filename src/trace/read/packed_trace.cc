@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "base/crc32c.h"
+#include "base/hash/crc32c.h"
 #include "trace/pack/compression.h"
 
 namespace millrace::trace {

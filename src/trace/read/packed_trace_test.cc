@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/crc32c.h"
-#include "base/temporary_directory.h"
+#include "base/hash/crc32c.h"
+#include "base/io/temporary_directory.h"
 #include "trace/pack/packed_writer.h"
 #include "trace/testing/event_samples.h"
 

@@ -1,6 +1,6 @@
 #include "trace/read/tick_map.h"
 
-#include "base/counter.h"
+#include "base/system/counter.h"
 
 namespace millrace::trace {
 

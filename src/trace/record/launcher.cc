@@ -11,9 +11,9 @@
 #include <optional>
 #include <thread>
 
-#include "base/foreground_command.h"
-#include "base/own_library.h"
-#include "base/text.h"
+#include "base/system/foreground_command.h"
+#include "base/system/own_library.h"
+#include "base/text/text.h"
 #include "trace/all/all_mode.h"
 #include "trace/record/session_directory.h"
 #include "trace/record/unseen_command.h"

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <thread>
 
-#include "base/mapped_file.h"
-#include "base/temporary_directory.h"
+#include "base/io/mapped_file.h"
+#include "base/io/temporary_directory.h"
 #include "trace/testing/recorded_sample.h"
 #include "trace/trace.h"
 

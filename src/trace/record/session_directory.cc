@@ -11,8 +11,8 @@
 #include <cstring>
 #include <optional>
 
-#include "base/counter.h"
-#include "base/file.h"
+#include "base/io/file.h"
+#include "base/system/counter.h"
 #include "trace/all/all_mode.h"
 #include "trace/all/remote.h"
 

@@ -5,11 +5,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/counter.h"
-#include "base/cpus.h"
-#include "base/directory.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "base/io/directory.h"
+#include "base/io/file.h"
+#include "base/system/counter.h"
+#include "base/system/cpus.h"
+#include "base/text/text.h"
 #include "trace/preload/text.h"
 #include "trace/record/launcher.h"
 #include "trace/record/session_directory.h"

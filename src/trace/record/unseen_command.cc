@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "trace/all/recording_writer.h"
 #include "trace/all/remote.h"
 #include "trace/all/session_names.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
-#include "base/cpus.h"
-#include "base/thread_pool.h"
+#include "base/concurrency/thread_pool.h"
+#include "base/system/cpus.h"
 #include "trace/summary/untraced.h"
 
 namespace millrace::trace {

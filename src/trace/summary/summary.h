@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/terminal.h"
+#include "base/system/terminal.h"
 #include "trace/trace.h"
 
 namespace millrace::trace {

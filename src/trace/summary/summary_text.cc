@@ -1,10 +1,10 @@
 
 #include <algorithm>
 
-#include "base/phrases.h"
-#include "base/table.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/phrases.h"
+#include "base/text/table.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "trace/summary/summary.h"
 #include "trace/summary/untraced.h"
 

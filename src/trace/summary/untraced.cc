@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <map>
 
-#include "base/file.h"
-#include "base/phrases.h"
-#include "base/subprocess.h"
+#include "base/io/file.h"
+#include "base/system/subprocess.h"
+#include "base/text/phrases.h"
 
 namespace millrace::trace {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <cstring>
 
-#include "base/atomic_file.h"
-#include "base/temporary_directory.h"
+#include "base/io/atomic_file.h"
+#include "base/io/temporary_directory.h"
 
 namespace millrace::trace {
 namespace {

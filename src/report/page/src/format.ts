@@ -1,4 +1,4 @@
-// Formats numbers for people, with the same words and rounding as base/units.h in the terminal.
+// Formats numbers for people, with the same words and rounding as base/text/units.h in the terminal.
 
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 const DECIMAL = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];

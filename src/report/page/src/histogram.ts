@@ -4,7 +4,7 @@ import * as format from "./format";
 
 interface Options { label: string; bins: number[]; value: (value: number) => string; className: string }
 
-// Bin 0 has the value 0, bin b the values of b bits (base/log_histogram.h).
+// Bin 0 has the value 0, bin b the values of b bits (base/numbers/log_histogram.h).
 const least = (bin: number): number => (bin === 0 ? 0 : 2 ** (bin - 1));
 
 export function histogram({ label, bins, value, className }: Options): HTMLElement {

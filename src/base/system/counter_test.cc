@@ -1,0 +1,64 @@
+#include "base/system/counter.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace millrace {
+namespace {
+
+using namespace std::chrono_literals;
+using wire::ClockSample;
+using wire::CounterSource;
+
+TEST(Counter, ChoosesACounterOfThisArchitectureAndSaysWhy) {
+  const CounterChoice choice = choose_counter();
+#if defined(__x86_64__)
+  EXPECT_NE(choice.source, CounterSource::kCntvct);
+#else
+  EXPECT_NE(choice.source, CounterSource::kTsc);
+#endif
+  EXPECT_FALSE(choice.reason.empty());
+}
+
+TEST(Counter, ConvertedTicksAgreeWithTheMonotonicClock) {
+  const CounterSource source = choose_counter().source;
+  const CounterCalibration calibration = calibrate_counter(source, 20ms);
+  std::this_thread::sleep_for(20ms);
+  const ClockSample later = sample_clocks(source);
+  const auto converted = static_cast<int64_t>(monotonic_ns_at(calibration, later.counter_ticks));
+  // 20 ms at the stated uncertainty, plus the two sampling times. 200 us allow for a busy machine.
+  EXPECT_NEAR(static_cast<double>(converted - static_cast<int64_t>(later.monotonic_ns)), 0, 200e3);
+}
+
+TEST(Counter, TicksBeforeTheAnchorAreEarlier) {
+  const CounterSource source = choose_counter().source;
+  const ClockSample before = sample_clocks(source);
+  const CounterCalibration calibration = calibrate_counter(source, 5ms);
+  const uint64_t at_ns = monotonic_ns_at(calibration, before.counter_ticks);
+  EXPECT_LT(at_ns, calibration.anchor.monotonic_ns);
+  EXPECT_NEAR(static_cast<double>(at_ns), static_cast<double>(before.monotonic_ns), 200e3);
+}
+
+TEST(Counter, FallbackCountsNanosecondsExactly) {
+  const CounterCalibration calibration = calibrate_counter(CounterSource::kMonotonicClock, 1ms);
+  EXPECT_EQ(calibration.scale.multiplier, uint64_t{1} << wire::kScaleShift);
+  EXPECT_EQ(calibration.uncertainty_ppm, 0);
+  EXPECT_EQ(monotonic_ns_at(calibration, 987'654'321), 987'654'321u);
+}
+
+TEST(Counter, ScaleMapsTicksOntoNanoseconds) {
+  const ClockSample first{
+      .counter_ticks = 1000, .monotonic_ns = 5000, .wall_ns = 0, .uncertainty_ns = 0};
+  const ClockSample last{.counter_ticks = 1000 + 2'500'000'000,
+                         .monotonic_ns = 5000 + 1'000'000'000,
+                         .wall_ns = 0,
+                         .uncertainty_ns = 0};
+  const auto scale = scale_between(CounterSource::kTsc, first, last);
+  constexpr uint64_t kYearTicks = 2'500'000'000ull * 31'557'600;
+  constexpr double kYearNs = 31'557'600e9;
+  EXPECT_NEAR(static_cast<double>(wire::ticks_to_ns(scale, kYearTicks)), kYearNs, 1000);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,94 @@
+// FileJob: one file of a dataset, written from its content.
+//
+// Formats whose files can be written from start to end are streamed (streamed_file.cc): npz, npy,
+// tfrecord, raw, indexed_binary, synthetic. Their length is known beforehand. HDF5 files of equal
+// shapes are written around the outline that libhdf5 made (hdf5_file.h). Images are encoded, or put
+// together from encoded parts (image_file.cc). Pages of Parquet are made in place
+// (parquet_file.cc), and need memory for a page. All others go sample by sample through their
+// format's writer (format_file.cc), and need memory for a sample.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "bench/generate/block_file.h"
+#include "bench/generate/content.h"
+#include "bench/generate/hdf5_file.h"
+#include "bench/generate/images/jpeg_strips.h"
+#include "bench/generate/layout.h"
+#include "bench/workload/workload.h"
+#include "data/buffer.h"
+#include "format/format.h"
+#include "io/engine.h"
+
+namespace millrace::bench {
+
+// What all files of a dataset share. Thread-safe.
+struct DatasetPlan {
+  const Workload* workload = nullptr;  // outlives the plan
+  Layout layout;
+  Content content;
+  std::unique_ptr<format::Format> format;   // null: streamed, or an image
+  std::unique_ptr<io::Engine> engine;       // of the format's writer
+  std::optional<JpegStrips> jpeg_strips;    // of jpeg
+  std::optional<Hdf5Outline> hdf5_outline;  // of hdf5, unless its format writes the files
+  // The length of every file, if it is known and the same.
+  std::optional<uint64_t> equal_file_bytes;
+
+  // Fails if the format or its compression cannot be written.
+  static Result<DatasetPlan> of(const Workload& workload);
+  const DatasetConfig& dataset() const { return workload->dataset; }
+  // What a file is written from.
+  size_t block_bytes() const {
+    return static_cast<size_t>(
+        std::min<uint64_t>(BlockFile::kBlockBytes, dataset().generation_buffer_size));
+  }
+};
+
+// The memory of one thread, reused from file to file.
+struct FileRooms {
+  data::Buffer block;
+  data::Buffer record;
+};
+
+struct FileJob {
+  const DatasetPlan& plan;
+  FileId file;
+  std::string path;  // a format may write more files, whose names begin with this one's stem
+  FileRooms& rooms;
+  BlockFile::Written written;
+};
+
+Status write_dataset_file(const FileJob& job);
+
+// The exact length of the file, if it is known without writing it.
+std::optional<uint64_t> known_file_bytes(const DatasetPlan& plan, FileId file);
+// Including the files beside it; a guess if the length is not known.
+uint64_t estimated_file_bytes(const DatasetPlan& plan, FileId file);
+
+// ---- the five ways ----
+
+bool is_streamed(const DatasetConfig& dataset);
+// Streamed, but the length of a file is not known before it is written.
+bool has_deflated_members(const DatasetConfig& dataset);
+Status write_streamed_file(const FileJob& job);
+uint64_t streamed_file_bytes(const DatasetPlan& plan, FileId file);
+
+bool is_image(const DatasetConfig& dataset);
+Status prepare_images(DatasetPlan& plan);
+Status write_image_file(const FileJob& job);
+// "seed 0 train 17", for the comment in an image.
+std::string image_identity(const DatasetConfig& dataset, FileId file);
+
+// REQUIRES: the plan has an outline.
+Status write_hdf5_file(const FileJob& job);
+
+// Writes a file of parquet.
+Status write_parquet_file(const FileJob& job);
+
+Status write_file_by_format(const FileJob& job);
+
+}  // namespace millrace::bench

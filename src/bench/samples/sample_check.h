@@ -1,0 +1,69 @@
+// SampleCheck: whether the bytes that were read are a sample, as a reader of the format finds out.
+//
+// A run that counts empty files measures nothing. So every sample is split into its fields, which
+// checks the structure and the checksums of its format (TFRecord, npz, gzip), and has the length
+// that was generated. Its content is not compared: that is reader.verify. Images are not decoded
+// (image_check.h), nor are numbers in text parsed: rows of csv must have as many cells as were
+// generated, and brackets in JSON must be closed. A dataset without a manifest of ours may
+// have samples of any length above 0, unless its format has no structure but the length.
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "bench/generate/dataset_format.h"
+#include "bench/generate/layout.h"
+#include "bench/workload/workload.h"
+#include "format/format.h"
+
+namespace millrace::bench {
+
+// The cost of the checks of all threads.
+struct CheckCost {
+  std::atomic<uint64_t> sample_count = 0;
+  std::atomic<uint64_t> nanoseconds = 0;
+};
+
+// What a thread keeps between samples.
+struct CheckScratch {
+  format::SampleFields fields;  // of the last sample; images have none
+  bool fits = false;            // they have the lengths that they should have
+};
+
+class SampleCheck {
+ public:
+  // `format` is null for images. `is_ours`: the dataset has a manifest, so its lengths are known.
+  static Result<SampleCheck> of(const Workload& workload,
+                                std::shared_ptr<const format::Format> format, bool is_ours);
+
+  Status check(const SampleRef& sample, ByteView bytes, CheckScratch& scratch) const;
+
+ private:
+  // Text is looked at without parsing its numbers. kNone: samples are split.
+  enum class Text : uint8_t { kNone, kCsv, kTsv, kJson };
+
+  SampleCheck(DatasetConfig dataset, Layout layout, std::shared_ptr<const format::Format> format,
+              bool knows_lengths)
+      : dataset_(std::move(dataset)),
+        layout_(std::move(layout)),
+        format_(std::move(format)),
+        knows_lengths_(knows_lengths) {}
+
+  Status check_lengths(std::span<const SampleArray> arrays,
+                       std::span<const format::Field> fields) const;
+  bool fits(const ContentArray& array, const data::ArrayView& found) const;
+  Text text_to_look_at() const;
+  bool is_whole_text(std::string_view sample) const;
+
+  DatasetConfig dataset_;
+  Layout layout_;
+  std::shared_ptr<const format::Format> format_;  // shared with the decoder
+  bool knows_lengths_;
+  std::vector<SampleArray> arrays_;  // of every sample, if all have equal lengths
+  Text text_ = Text::kNone;
+};
+
+}  // namespace millrace::bench

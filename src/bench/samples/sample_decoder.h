@@ -1,0 +1,33 @@
+// sample_decoder: what a loader does with a sample besides reading it.
+//
+// Every sample is touched page by page, so that mapped files are really read, and checked
+// (sample_check.h). Then, as the workload says: it is compared with what was generated
+// (reader.verify), an image is decoded (reader.decode), or the thread waits for
+// reader.preprocess_time. A row of the batch has the shape and type of
+// reader.transformed_record_dims, or record_length_bytes_resize bytes. It is one word if neither is
+// set: batches of samples of any length need no padding here.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "bench/generate/layout.h"
+#include "bench/samples/sample_check.h"
+#include "bench/samples/sample_places.h"
+#include "bench/workload/workload.h"
+#include "data/decoder.h"
+#include "format/format.h"
+
+namespace millrace::bench {
+
+struct SampleDecoderOptions {
+  std::shared_ptr<const format::Format> format;  // splits samples into fields; null for images
+  SamplePlaces places;
+  bool is_ours = false;             // the dataset has a manifest of ours
+  std::shared_ptr<CheckCost> cost;  // shared with the caller; null: nobody wants to know
+};
+
+Result<std::shared_ptr<const data::Decoder>> make_sample_decoder(const Workload& workload,
+                                                                 SampleDecoderOptions options);
+
+}  // namespace millrace::bench

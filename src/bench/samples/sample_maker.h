@@ -1,0 +1,56 @@
+// SampleMaker: reads samples and decodes them into the memory of a batch. Single-threaded.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "base/result.h"
+#include "bench/run/batch_feed.h"
+
+namespace millrace::bench {
+
+// What a worker passes on. The memory is freed with it, as a training program frees its batches.
+struct MadeBatch {
+  uint64_t rows = 0;  // below the size of the batch if bad samples were left out
+  std::unique_ptr<std::byte[]> memory;
+};
+
+class SampleMaker {
+ public:
+  // `options` must outlive the maker.
+  SampleMaker(const FeedOptions& options, data::Epoch epoch)
+      : options_(options), epoch_(epoch), scratch_(options.decoder->make_scratch()) {
+    for (const data::FieldSpec& field : options.decoder->fields()) row_bytes_ += field.size_bytes();
+  }
+
+  MadeBatch make_batch() const {
+    return {.memory =
+                std::make_unique_for_overwrite<std::byte[]>(row_bytes_ * options_.batch_size)};
+  }
+
+  // Reads the sample, and appends it to the batch.
+  Status add(data::SampleId sample, MadeBatch& batch) {
+    ASSIGN_OR_RETURN(const ByteView bytes, options_.source->read(sample, room_));
+    return add(sample, bytes, batch);
+  }
+
+  // REQUIRES: the batch has room
+  Status add(data::SampleId sample, ByteView bytes, MadeBatch& batch) {
+    const data::Output output{
+        MutableByteView(batch.memory.get() + batch.rows * row_bytes_, row_bytes_)};
+    const data::DecodeContext context{sample, epoch_, options_.seed};
+    Status decoded = options_.decoder->decode(bytes, context, {&output, 1}, scratch_.get());
+    if (!decoded.ok()) return std::move(decoded).error().within(options_.source->name(sample));
+    ++batch.rows;
+    return {};
+  }
+
+ private:
+  const FeedOptions& options_;
+  data::Epoch epoch_;
+  std::unique_ptr<data::Scratch> scratch_;
+  data::Buffer room_;
+  uint64_t row_bytes_ = 0;
+};
+
+}  // namespace millrace::bench

@@ -1,0 +1,48 @@
+#include "store/pack/open_below.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+#include <string>
+
+namespace millrace::store {
+namespace {
+
+constexpr size_t kStepBytes = 3000;  // below PATH_MAX, even with a component of 255 bytes more
+
+}  // namespace
+
+Result<File> open_directory(const std::string& path) {
+  return File::open(path, O_RDONLY | O_DIRECTORY);
+}
+
+Result<File> open_below(const File& directory, std::string_view path, int flags, unsigned mode) {
+  File step;
+  int from = directory.fd();
+  while (path.size() > kStepBytes) {
+    const size_t slash = path.rfind('/', kStepBytes);
+    if (slash == std::string_view::npos) return fail_os(ENAMETOOLONG, "cannot open it");
+    const int fd = ::openat(from, std::string(path.substr(0, slash)).c_str(),
+                            O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return fail_os(errno, "cannot open a directory above it");
+    step = File(fd);
+    from = fd;
+    path.remove_prefix(slash + 1);
+  }
+  const int fd =
+      ::openat(from, path.empty() ? "." : std::string(path).c_str(), flags | O_CLOEXEC, mode);
+  if (fd < 0) return fail_os(errno, "cannot open it");
+  return File(fd);
+}
+
+Result<File> open_parent(const File& directory, std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return open_below(directory, slash == std::string_view::npos ? "" : path.substr(0, slash),
+                    O_PATH | O_DIRECTORY);
+}
+
+std::string base_name(std::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
+}  // namespace millrace::store
