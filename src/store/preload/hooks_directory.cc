@@ -14,6 +14,7 @@
 #include "hook/arena.h"
 #include "hook/syscall.h"
 #include "hook/text.h"
+#include "store/preload/fast.h"
 #include "store/preload/hooks.h"
 #include "store/preload/listing.h"
 
@@ -142,6 +143,7 @@ DIR* open_directory(uint32_t entry) {
     stream = with_real_path(entry, [&](const char* real) { return real_opendir(real); });
   }
   if (stream == nullptr) return nullptr;
+  note_new_number(dirfd(stream));
   note_opened(dirfd(stream), entry);
   begin_listing(dirfd(stream));
   return stream;
@@ -215,7 +217,7 @@ DIR* opendir(const char* path) {
   return on_path(AT_FDCWD, path, Last::kFollow, open_directory, [&](int, const char* other) {
     DIR* stream = real_opendir(other);
     if (stream == nullptr || !active()) return stream;
-    forget(dirfd(stream));
+    note_new_number(dirfd(stream));
     begin_listing(dirfd(stream));
     return stream;
   });
