@@ -161,6 +161,40 @@ print(os.getcwd() == out + "/moved")
 """)
         self.assertEqual((done.stdout, done.stderr), ("True\nTrue\n", ""))
 
+    def test_a_link_to_the_root_does_not_become_a_file(self):
+        self.python("""
+side = os.path.dirname(root) + "/side"
+os.symlink(root, side)
+os.symlink(side, side + "2")
+for name in (side, side + "2"):
+    for make in (lambda: open(name, "w"), lambda: os.open(name, os.O_WRONLY | os.O_CREAT), lambda: os.open(name, os.O_CREAT)):
+        try:
+            make()
+            print("created")
+        except IsADirectoryError:
+            pass
+    with open(name + "/new", "w") as file:
+        file.write("through the link\\n")
+with open(side + "3", "w") as file:
+    file.write("outside\\n")
+assert sorted(os.listdir(root)) == ["README", "new", "train", "val"], os.listdir(root)
+""", words=("--save", self.save))
+        self.assertFalse(os.path.lexists(self.root))
+        self.assertEqual(contents(self.save), {"new": b"through the link\n"})
+        self.assertEqual((self.folder / "side3").read_text(), "outside\n")
+
+    def test_a_directory_is_listed_by_a_number_that_was_closed_behind_our_back(self):
+        done = self.python("""
+import ctypes
+import platform
+libc = ctypes.CDLL(None)
+os.mkdir(root + "/train/new")  # so the directory is one of --save
+for number in (os.open(root + "/train/0", os.O_RDONLY), os.open(root + "/train/0", os.O_RDONLY)):
+    libc.syscall({"x86_64": 3, "aarch64": 57}[platform.machine()], number)
+    print(sorted(os.listdir(root + "/train")))
+""", words=("--save", self.save, "--fast"))
+        self.assertEqual(done.stdout, "['0', '1', 'new']\n" * 2)
+
     def test_the_dataset_is_read_only(self):
         script = """
 import errno

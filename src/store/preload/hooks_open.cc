@@ -162,6 +162,16 @@ int open_in_buffer(const Place& place, int flags, mode_t mode) {
   return error < 0 ? failure<int>(-error) : kNotBuffered;
 }
 
+// The kernel would follow a link outside, and create a file in the place of the root.
+Place find_to_open(Lookup& lookup, int directory, const char* path, int flags) {
+  const Place place = lookup.find(directory, path, last_of(flags));
+  const bool may_create = creates(flags) && last_of(flags) == Last::kFollow;
+  if (place.where != Where::kOutside || !may_create || !active()) return place;
+  char target;
+  if (hook::sys_readlinkat(directory, path, &target, sizeof(target)) < 0) return place;
+  return lookup.find_linked(directory, path, last_of(flags));
+}
+
 // outside(directory, path) is the real call, also for a created file.
 template <typename Outside>
 int opening(int directory, const char* path, int flags, mode_t mode, Outside outside) {
@@ -169,7 +179,7 @@ int opening(int directory, const char* path, int flags, mode_t mode, Outside out
   // The kernel ignores the others, too.
   if ((flags & O_PATH) != 0) flags &= O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
   Lookup lookup;
-  Place place = lookup.find(directory, path, last_of(flags));
+  Place place = find_to_open(lookup, directory, path, flags);
   if (place.where == Where::kOutside) {
     const int fd = making_number([&] { return outside(directory, path); });
     if (fd >= 0 || errno != ENOENT) return fd;
@@ -240,7 +250,7 @@ FILE* opening_stream(const char* path, const char* mode, Open open,
   if (!active() || is_bad(path) || is_bad(mode)) return open(path);
   const int flags = flags_of(mode);
   Lookup lookup;
-  Place place = lookup.find(AT_FDCWD, path, last_of(flags));
+  Place place = find_to_open(lookup, AT_FDCWD, path, flags);
   const auto open_other = [&](const char* other) {
     FILE* stream = open(other);
     if (stream != nullptr) note_new_number(descriptor_of(stream));
