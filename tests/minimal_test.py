@@ -47,12 +47,25 @@ class MinimalTest(unittest.TestCase):
         self.assertNotIn("yaml", linked)
         self.assertNotIn("libz.", linked)
         self.assertNotIn("sqlite", linked)
+        self.assertNotIn("lz4", linked)
 
     def test_sql_is_refused_with_the_next_step(self):
         refused = self.millrace("query", str(SOURCE / "tests/golden/trace.mrt"), "select 1")
         self.assertEqual(refused.returncode, 1)
         self.assertIn("libsqlite3-dev", refused.stderr)
         self.assertEqual(self.millrace("query", "--schema").returncode, 0)
+
+    def test_packs_are_made_without_lz4_and_those_with_it_refused_with_the_next_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "source"
+            source.mkdir()
+            (source / "text").write_text("line of a text\n" * 10000)
+            refused = self.millrace("store", "pack", str(source), "-o", f"{folder}/p", "--codec", "lz4")
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("install liblz4-dev and build again", refused.stderr)
+            taken = self.millrace("store", "pack", str(source), "-o", f"{folder}/p")
+            self.assertIn("1 file is compressed", taken.stdout)
+            self.assertEqual(self.millrace("store", "verify", f"{folder}/p").returncode, 0)
 
     def test_compressed_traces_are_refused_with_the_next_step_and_plain_ones_accepted(self):
         with tempfile.TemporaryDirectory() as folder:

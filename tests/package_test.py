@@ -61,7 +61,7 @@ class PackageTest(unittest.TestCase):
     def test_the_debian_package_depends_on_the_libraries(self):
         (package,) = self.made.glob("*.deb")
         depends = run("dpkg-deb", "-f", package, "Depends")
-        for library in ("libc6", "libfmt", "libstdc++6", "libzstd"):
+        for library in ("libc6", "libfmt", "libstdc++6", "libzstd", "liblz4"):
             self.assertIn(library, depends)
         with tempfile.TemporaryDirectory() as root:
             run("dpkg-deb", "-x", package, root)
@@ -90,7 +90,7 @@ class PackageTest(unittest.TestCase):
             tree = Path(root)
             self.check_tree(tree)
             linked = run("ldd", tree / "bin/millrace")
-            for library in ("libfmt", "libstdc++", "libgcc_s", "libzstd"):
+            for library in ("libfmt", "libstdc++", "libgcc_s", "libzstd", "liblz4"):
                 line = next(line for line in linked.splitlines() if library in line)
                 self.assertIn(str(tree.resolve()), line)
 

@@ -28,6 +28,7 @@ OWNED_BY_THE_LIBRARY = {
     "png": "/usr/include/libpng16/png.h",
     "hdf5": "/usr/include/hdf5/serial/hdf5.h",
     "uring": "/usr/include/liburing.h",
+    "lz4": "/usr/include/lz4.h",
     "fuse": "/usr/include/fuse3/fuse_lowlevel.h",
     "python": "/usr/include/python3.*/Python.h",
     "bindings": "/usr/include/pybind11/pybind11.h",

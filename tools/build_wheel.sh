@@ -33,7 +33,7 @@ export CC=cc CXX=c++
 say "building"
 rm -rf build/wheel-unrepaired
 settings=(--config-settings build-dir=build/wheel)
-for part in YAML GZIP MPI SQLITE JPEG PNG HDF5 URING PORTABLE; do settings+=(--config-settings "cmake.define.MILLRACE_$part=ON"); done
+for part in YAML GZIP MPI SQLITE JPEG PNG HDF5 URING LZ4 PORTABLE; do settings+=(--config-settings "cmake.define.MILLRACE_$part=ON"); done
 # libfuse belongs to the fusermount3 of the system, which is setuid; a copy of our own could be another version.
 settings+=(--config-settings cmake.define.MILLRACE_FUSE=OFF)
 pip wheel . --quiet --no-deps --no-build-isolation -w build/wheel-unrepaired "${settings[@]}"

@@ -120,10 +120,11 @@ Encoding BlockCodec::choose(CodecChoice choice, ByteView bytes) {
     sample = state_->sample;
   }
   // Which shuffle helps is about the elements, so the fast codec can answer it for both.
-  Encoding best{.codec = PackCodec::kLz4};
+  const PackCodec fast = check_lz4().ok() ? PackCodec::kLz4 : PackCodec::kZstd;
+  Encoding best{.codec = fast};
   size_t best_bytes = compressed_size(best, sample);
   for (const uint8_t element_bytes : {uint8_t{4}, uint8_t{2}, uint8_t{8}}) {
-    const Encoding tried{.codec = PackCodec::kLz4, .shuffle = element_bytes};
+    const Encoding tried{.codec = fast, .shuffle = element_bytes};
     const size_t tried_bytes = compressed_size(tried, sample);
     if (!gains(tried_bytes, best_bytes, kShuffleGainMin)) continue;
     best = tried;
@@ -217,6 +218,7 @@ Status BlockCodec::decode(Encoding encoding, const PackedBlock& block, MutableBy
   }
   bool is_good = false;
   if (encoding.codec == PackCodec::kLz4) {
+    RETURN_IF_ERROR(check_lz4());
     is_good = lz4_decompress(block.bytes, to);
   } else {
     if (!state_->decompressor) state_->decompressor.reset(ZSTD_createDCtx());

@@ -73,6 +73,15 @@ TEST(Lz4, DecodesAKnownBlock) {
   EXPECT_EQ(text_of(out), "abcdeabcdeabcdezyxwv");
 }
 
+TEST(Lz4, DecodesABlockOfTheEncoderThatMillraceOnceHad) {
+  using namespace std::string_literals;
+  const std::string block = "\xf0\x04"s + "a dataset, a sample" + "\x0a\0\x07\x15\0"s + "Pbatch" +
+                            "\x14\0\x08\x1e\0"s + "Ptaset";
+  std::vector<std::byte> out(60);
+  ASSERT_TRUE(lz4_decompress(bytes_of(block), out));
+  EXPECT_EQ(text_of(out), "a dataset, a sample, a dataset, a batch, a sample, a dataset");
+}
+
 TEST(Lz4, RefusesEveryTruncationAndWrongLength) {
   const auto bytes = text_bytes(5000);
   std::vector<std::byte> packed(6000);

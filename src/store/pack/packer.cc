@@ -17,6 +17,7 @@
 #include "base/text/text.h"
 #include "store/pack/catalogue.h"
 #include "store/pack/file_times.h"
+#include "store/pack/lz4.h"
 #include "store/pack/open_below.h"
 #include "store/pack/partition.h"
 #include "store/pack/partition_writer.h"
@@ -162,6 +163,7 @@ class Packing {
 
   Status list_source() {
     std::error_code error;
+    if (options_.codec == CodecChoice::kLz4) RETURN_IF_ERROR(check_lz4());
     RETURN_IF_ERROR(refuse_complete_pack(options_.directory));
     const fs::path target = fs::weakly_canonical(fs::absolute(options_.directory), error);
     const fs::path source = fs::weakly_canonical(fs::absolute(options_.source), error);
