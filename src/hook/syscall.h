@@ -81,10 +81,6 @@ inline long sys_pread(int fd, void* buffer, size_t size, uint64_t offset) {
 inline long sys_write(int fd, const void* buffer, size_t size) {
   return own_call(SYS_write, fd, word(buffer), static_cast<long>(size));
 }
-inline long sys_pwrite(int fd, const void* buffer, size_t size, uint64_t offset) {
-  return own_call(SYS_pwrite64, fd, word(buffer), static_cast<long>(size),
-                  static_cast<long>(offset));
-}
 inline long sys_lseek(int fd, long offset, int whence) {
   return own_call(SYS_lseek, fd, offset, whence);
 }
