@@ -172,40 +172,65 @@ Place find_to_open(Lookup& lookup, int directory, const char* path, int flags) {
   return lookup.find_linked(directory, path, last_of(flags));
 }
 
-// outside(directory, path) is the real call, also for a created file.
+// What open and fopen have in common: where a path leads, and what opens it there.
+//   way.entry(entry)            a file of the pack
+//   way.other(directory, path)  the real call, for any other path
+//   way.created(path)           the real call, for a created file
+//   way.buffered(fd)            what the buffer has opened, or could not
+template <typename Way>
+auto opening_place(int directory, const char* path, int flags, mode_t mode, const Way& way) {
+  using Result = decltype(way.other(directory, path));
+  Lookup lookup;
+  Place place = find_to_open(lookup, directory, path, flags);
+  if (place.where == Where::kOutside) {
+    const Result result = way.other(directory, path);
+    if (!has_failed(result) || errno != ENOENT) return result;
+    place = lookup.find_linked(directory, path, last_of(flags));
+    if (place.where == Where::kOutside) return failure<Result>(ENOENT);
+  }
+  if (place.where == Where::kInside) return way.entry(place.entry);
+  if (client.has_buffer() && place.is_created) {
+    const int fd = open_in_buffer(place, flags, mode);
+    if (fd != kNotBuffered) return way.buffered(fd);
+    if (writes(flags) || creates(flags)) place = lookup.find_again();
+  }
+  // A file in the buffer may be copied and removed there at any time.
+  for (int tries = 0; place.is_buffered && tries < kMakeTries; ++tries) {
+    const Result result = way.other(AT_FDCWD, place.path);
+    if (!has_failed(result) || errno != ENOENT) return result;
+    place = lookup.find_again();
+  }
+  if (place.where == Where::kFailed && !(place.is_new && creates(flags))) {
+    return failure<Result>(place.error);
+  }
+  return creating(place, [&](const char* created) { return way.created(created); });
+}
+
+// outside(directory, path) is the real call.
+template <typename Outside>
+struct DescriptorWay {
+  int flags;
+  mode_t mode;
+  Outside outside;
+
+  int entry(uint32_t entry) const { return open_entry(entry, flags, mode); }
+  int other(int directory, const char* path) const {
+    return making_number([&] { return outside(directory, path); });
+  }
+  int created(const char* path) const {
+    const int fd = other(AT_FDCWD, path);
+    if (client.has_buffer()) begin_listing(fd);  // it may be a directory
+    return fd;
+  }
+  int buffered(int fd) const { return fd; }
+};
+
 template <typename Outside>
 int opening(int directory, const char* path, int flags, mode_t mode, Outside outside) {
   if (const int fd = open_guessed(path, flags); fd >= 0) return fd;
   // The kernel ignores the others, too.
   if ((flags & O_PATH) != 0) flags &= O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
-  Lookup lookup;
-  Place place = find_to_open(lookup, directory, path, flags);
-  if (place.where == Where::kOutside) {
-    const int fd = making_number([&] { return outside(directory, path); });
-    if (fd >= 0 || errno != ENOENT) return fd;
-    place = lookup.find_linked(directory, path, last_of(flags));
-    if (place.where == Where::kOutside) return fd;
-  }
-  if (place.where == Where::kInside) return open_entry(place.entry, flags, mode);
-  if (client.has_buffer() && place.is_created) {
-    const int fd = open_in_buffer(place, flags, mode);
-    if (fd != kNotBuffered) return fd;
-    if (writes(flags) || creates(flags)) place = lookup.find_again();
-  }
-  // A file in the buffer may be copied and removed there at any time.
-  for (int tries = 0; place.is_buffered && tries < kMakeTries; ++tries) {
-    const int fd = making_number([&] { return outside(AT_FDCWD, place.path); });
-    if (fd >= 0 || errno != ENOENT) return fd;
-    place = lookup.find_again();
-  }
-  if (place.where == Where::kFailed && !(place.is_new && creates(flags))) {
-    return failure<int>(place.error);
-  }
-  const int fd = creating(place, [&](const char* other) {
-    return making_number([&] { return outside(AT_FDCWD, other); });
-  });
-  if (client.has_buffer()) begin_listing(fd);  // it may be a directory
-  return fd;
+  return opening_place(directory, path, flags, mode, DescriptorWay<Outside>{flags, mode, outside});
 }
 
 mode_t mode_of(int flags, va_list arguments) {
@@ -245,41 +270,37 @@ int descriptor_of(FILE* stream) {
 
 // open(path) for a path of the store or any other, open_descriptor(fd) for a file of the buffer.
 template <typename Open, typename OpenDescriptor>
+struct StreamWay {
+  int flags;
+  Open open;
+  OpenDescriptor open_descriptor;
+
+  FILE* entry(uint32_t entry) const {
+    if (const int error = refusal(entry, flags); error != 0) return failure<FILE*>(error);
+    FILE* stream = with_real_path(entry, open);
+    if (stream == nullptr) return nullptr;
+    const int fd = descriptor_of(stream);
+    note_new_number(fd);
+    note_opened(fd, entry);
+    count(client.state->counters.opens);
+    return stream;
+  }
+  FILE* other(int, const char* path) const {
+    FILE* stream = open(path);
+    if (stream != nullptr) note_new_number(descriptor_of(stream));
+    return stream;
+  }
+  FILE* created(const char* path) const { return other(AT_FDCWD, path); }
+  FILE* buffered(int fd) const { return fd < 0 ? nullptr : open_descriptor(fd); }
+};
+
+template <typename Open, typename OpenDescriptor>
 FILE* opening_stream(const char* path, const char* mode, Open open,
                      OpenDescriptor open_descriptor) {
   if (!active() || is_bad(path) || is_bad(mode)) return open(path);
   const int flags = flags_of(mode);
-  Lookup lookup;
-  Place place = find_to_open(lookup, AT_FDCWD, path, flags);
-  const auto open_other = [&](const char* other) {
-    FILE* stream = open(other);
-    if (stream != nullptr) note_new_number(descriptor_of(stream));
-    return stream;
-  };
-  if (place.where == Where::kOutside) {
-    FILE* stream = open_other(path);
-    if (stream != nullptr || errno != ENOENT) return stream;
-    place = lookup.find_linked(AT_FDCWD, path, last_of(flags));
-    if (place.where == Where::kOutside) return failure<FILE*>(ENOENT);
-  }
-  if (client.has_buffer() && place.is_created) {
-    const int fd = open_in_buffer(place, flags, 0666);
-    if (fd == -1) return nullptr;
-    if (fd >= 0) return open_descriptor(fd);
-    if (writes(flags)) place = lookup.find_again();
-  }
-  if (place.where == Where::kFailed && !(place.is_new && creates(flags))) {
-    return failure<FILE*>(place.error);
-  }
-  if (place.where != Where::kInside) return creating(place, open_other);
-  if (const int error = refusal(place.entry, flags); error != 0) return failure<FILE*>(error);
-  FILE* stream = with_real_path(place.entry, open);
-  if (stream == nullptr) return nullptr;
-  const int fd = descriptor_of(stream);
-  note_new_number(fd);
-  note_opened(fd, place.entry);
-  count(client.state->counters.opens);
-  return stream;
+  return opening_place(AT_FDCWD, path, flags, 0666,
+                       StreamWay<Open, OpenDescriptor>{flags, open, open_descriptor});
 }
 
 // The last descriptor of this process that wrote a file of the buffer was closed; 0: none was.
