@@ -1,32 +1,50 @@
 #include "store/client/service_client.h"
 
-#include <poll.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
-#include "base/system/clock.h"
 #include "base/text/text.h"
-#include "wire/store_state.h"
 
 namespace millrace::store {
 namespace {
 
-// ppoll, not poll: if a stopped program continues, the kernel gives ppoll the rest of its time, but
-// poll a time that has passed. The service was stopped with it, and could not answer.
-Status wait_until_readable(const File& socket, std::chrono::nanoseconds patience) {
-  const auto end = monotonic_now() + patience;
-  for (auto left = patience;; left = std::max(end - monotonic_now(), std::chrono::nanoseconds(0))) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
-    const timespec time{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
-    pollfd waiting{.fd = socket.fd(), .events = POLLIN, .revents = 0};
-    const int ready = ::ppoll(&waiting, 1, &time, nullptr);
-    if (ready > 0) return {};
-    if (ready == 0) return fail(Errc::kTimeout, "the store's service does not answer");
-    if (errno != EINTR) return fail_os(errno, "cannot wait for the store's service");
+struct LibcCalls {
+  template <typename Value>
+  static Value result(Value value) {
+    return value < 0 ? -errno : value;
   }
+  static int socket() { return result(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
+  static void limit_sending(int fd, const timeval& time) {
+    ::setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof(time));
+  }
+  static int connect(int fd, const sockaddr_un& address) {
+    return result(::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)));
+  }
+  static long send(int fd, const wire::StoreRequest& request) {
+    return result(::send(fd, &request, sizeof(request), MSG_NOSIGNAL));
+  }
+  static long wait(pollfd& waiting, timespec& time) {
+    return result(::ppoll(&waiting, 1, &time, nullptr));
+  }
+  static long receive(int fd, wire::StoreReply& reply) {
+    return result(::recv(fd, &reply, sizeof(reply), MSG_DONTWAIT | MSG_TRUNC));
+  }
+  static void close(int fd) { ::close(fd); }
+};
+
+Error cannot_connect(int os_error, const sockaddr_un& address) {
+  return fail_os(os_error, "cannot connect to the store's service")
+      .within(printable(address.sun_path));
+}
+
+Error cannot_receive(int os_error) {
+  if (os_error == ETIMEDOUT) return fail(Errc::kTimeout, "the store's service does not answer");
+  if (os_error == EPROTO) {
+    return fail(Errc::kCorrupt, "the store's service answered with something else than a reply");
+  }
+  return fail(Errc::kIo, "the store's service has closed the connection");
 }
 
 }  // namespace
@@ -44,42 +62,45 @@ Result<sockaddr_un> socket_address(const std::filesystem::path& node) {
   return address;
 }
 
+Status ask_service(ServiceLine& line, const std::filesystem::path& node, uint64_t entry) {
+  ASSIGN_OR_RETURN(const sockaddr_un address, socket_address(node));
+  const Answer answer = line.ask<LibcCalls>(address, entry, wire::StoreRequestKind::kMaterialise);
+  if (answer.error == 0) return {};
+  switch (answer.step) {
+    case Answer::Step::kSilent:
+      return fail(Errc::kTimeout, "the service does not answer");
+    case Answer::Step::kConnect:
+      return cannot_connect(answer.error, address);
+    case Answer::Step::kSend:
+      return fail_os(answer.error, "cannot ask the store's service");
+    case Answer::Step::kReceive:
+      return cannot_receive(answer.error);
+    case Answer::Step::kReply:
+      break;
+  }
+  return fail_os(answer.error, "the service cannot make the file");
+}
+
 Result<ServiceClient> ServiceClient::connect(const std::filesystem::path& node) {
   ASSIGN_OR_RETURN(const sockaddr_un address, socket_address(node));
-  File socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!socket.is_open()) return fail_os(errno, "cannot create a socket");
-  if (::connect(socket.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return fail_os(errno, "cannot connect to the store's service")
-        .within(printable(address.sun_path));
-  }
-  return ServiceClient(std::move(socket));
+  const int socket = connect_service<LibcCalls>(address, 0);
+  if (socket < 0) return cannot_connect(-socket, address);
+  return ServiceClient(File(socket));
 }
 
 void ServiceClient::end() const { ::shutdown(socket_.fd(), SHUT_RDWR); }
 
 Status ServiceClient::ask(uint64_t id, uint64_t entry, wire::StoreRequestKind kind) const {
-  const wire::StoreRequest request{.magic = wire::kStoreMessageMagic,
-                                   .version = wire::kStoreMessageVersion,
-                                   .kind = kind,
-                                   .id = id,
-                                   .entry = entry};
-  ssize_t sent = 0;
-  do {
-    sent = ::send(socket_.fd(), &request, sizeof(request), MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  if (sent == sizeof(request)) return {};
-  return fail_os(errno, "cannot ask the store's service");
+  const int error = send_request<LibcCalls>(socket_.fd(), store_request(id, entry, kind));
+  return error == 0 ? Status() : fail_os(error, "cannot ask the store's service");
 }
 
 Result<ServiceClient::Reply> ServiceClient::next(std::chrono::milliseconds patience) const {
-  RETURN_IF_ERROR(wait_until_readable(socket_, patience));
+  const auto end_ns =
+      line_now_ns() + static_cast<uint64_t>(std::chrono::nanoseconds(patience).count());
   wire::StoreReply reply{};
-  const ssize_t size = ::recv(socket_.fd(), &reply, sizeof(reply), MSG_TRUNC);
-  if (size <= 0) return fail(Errc::kIo, "the store's service has closed the connection");
-  if (size != sizeof(reply) || reply.magic != wire::kStoreMessageMagic ||
-      reply.version != wire::kStoreMessageVersion) {
-    return fail(Errc::kCorrupt, "the store's service answered with something else than a reply");
-  }
+  const int error = receive_reply<LibcCalls>(socket_.fd(), end_ns, reply);
+  if (error != 0) return cannot_receive(error);
   return Reply{.id = reply.id, .os_error = reply.error};
 }
 

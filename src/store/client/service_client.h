@@ -4,20 +4,22 @@
 // thread-safe: each thread has its own.
 #pragma once
 
-#include <sys/un.h>
-
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 
 #include "base/io/file.h"
 #include "base/result.h"
-#include "wire/store_message.h"
+#include "store/preload/service_line.h"
 
 namespace millrace::store {
 
 // The address of the service's socket. Fails if the path is too long for one.
 Result<sockaddr_un> socket_address(const std::filesystem::path& node);
+
+// Has the service write the file of `entry` into the tree. Fails with kTimeout if it is silent, or
+// was so a while ago.
+Status ask_service(ServiceLine& line, const std::filesystem::path& node, uint64_t entry);
 
 class ServiceClient {
  public:

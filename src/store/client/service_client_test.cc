@@ -10,6 +10,7 @@
 
 #include <cstring>
 #include <thread>
+#include <vector>
 
 #include "store/testing/store_case.h"
 #include "wire/store_state.h"
@@ -103,6 +104,39 @@ TEST_F(StoreServiceClient, ASilentServiceIsATimeout) {
   const auto reply = client->next(std::chrono::milliseconds(1));
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.error().code(), Errc::kTimeout);
+}
+
+TEST_F(StoreServiceClient, AServiceThatWasSilentIsNotAskedAgainForAWhile) {
+  ServiceLine line;
+  line.deadline_ms = 100;
+  const Status first = ask_service(line, top_, 1);
+  ASSERT_FALSE(first.ok());
+  EXPECT_EQ(first.error().message(), "the store's service does not answer");
+  line.silent_until_ns = line_now_ns() + uint64_t{3600} * 1'000'000'000;
+  listener_ = File();  // it would be an error to connect
+  const Status second = ask_service(line, top_, 1);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code(), Errc::kTimeout);
+  EXPECT_EQ(second.error().message(), "the service does not answer");
+}
+
+TEST_F(StoreServiceClient, AServiceThatAcceptsNobodyIsATimeout) {
+  std::vector<ServiceClient> waiting;  // until the queue of the listener is full
+  ServiceLine line;
+  line.deadline_ms = 50;
+  for (int i = 0; i < 2; ++i) waiting.push_back(*ServiceClient::connect(top_));
+  const Status asked = ask_service(line, top_, 1);
+  ASSERT_FALSE(asked.ok());
+  EXPECT_GT(line.silent_until_ns.load(), 0u);
+}
+
+TEST(ServiceLine, TheDeadlineIsANumberOfMillisecondsUpToAnHour) {
+  EXPECT_EQ(deadline_ms_of("1"), 1u);
+  EXPECT_EQ(deadline_ms_of("3600000"), 3'600'000u);
+  for (const char* wrong : {"", "0", "-1", "3600001", "99999999999999999999", "1 ", "1s"}) {
+    EXPECT_EQ(deadline_ms_of(wrong), wire::kStoreDeadlineMs) << wrong;
+  }
+  EXPECT_EQ(deadline_ms_of(nullptr), wire::kStoreDeadlineMs);
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 #include "store/preload/client.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -23,13 +21,6 @@ namespace {
 constinit std::atomic<bool> warned_fallback{false};
 constinit std::atomic<bool> warned_failure{false};
 constinit std::atomic<bool> warned_read_only{false};
-constinit std::atomic<uint64_t> next_request{1};
-
-uint64_t now_ns() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-}
 
 // Null if it cannot be mapped. `least` is the smallest valid size.
 void* map_file(std::string_view name, int flags, size_t least, size_t* size_bytes) {
@@ -135,9 +126,8 @@ void find_buffer() {
   client.buffer.upper = client.upper;
   client.buffer.globs = {client.state->globs, sizeof(client.state->globs)};
   client.buffer.directory = {client.buffer_text, name.size()};
-  client.buffer.patience_ms = client.deadline_ms < client.buffer.patience_ms
-                                  ? client.deadline_ms
-                                  : client.buffer.patience_ms;
+  const uint32_t deadline_ms = client.service.deadline_ms;
+  if (deadline_ms < client.buffer.patience_ms) client.buffer.patience_ms = deadline_ms;
 }
 
 // The kernel's name of the directory above the root, and the root's own name.
@@ -173,16 +163,6 @@ const char* open_node(const char* node) {
   return problem;
 }
 
-uint32_t parse_number(const char* text, uint32_t otherwise) {
-  if (text == nullptr || *text == '\0') return otherwise;
-  uint64_t number = 0;
-  for (; *text >= '0' && *text <= '9'; ++text) {
-    number = number * 10 + static_cast<uint64_t>(*text - '0');
-    if (number > 3'600'000) return otherwise;
-  }
-  return *text == '\0' ? static_cast<uint32_t>(number) : otherwise;
-}
-
 const char* variable(const char* name) {
   return hook::find_variable(environ, name, std::strlen(name));
 }
@@ -192,73 +172,29 @@ void before_fork() { make_all_real(Which::kAll); }
 
 void in_child() { client.pid.store(hook::sys_getpid(), std::memory_order_relaxed); }
 
-// A connected socket, or minus an errno value.
-int connect_service() {
-  sockaddr_un address = {};
-  const int node = write_address(client.node, wire::kStoreSocketFile, address);
-  if (node < -1) return node;
-  const int fd =
-      static_cast<int>(hook::own_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  int error = fd < 0 ? fd : 0;
-  if (error == 0) {
-    const auto deadline =
-        timeval{.tv_sec = client.deadline_ms / 1000, .tv_usec = client.deadline_ms % 1000 * 1000};
-    // The connection itself waits if the service accepts none.
-    hook::own_call(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, hook::word(&deadline),
-                   sizeof(deadline));
-    do {
-      error =
-          static_cast<int>(hook::own_call(SYS_connect, fd, hook::word(&address), sizeof(address)));
-    } while (error == -EINTR);
+// The system calls of ServiceLine.
+struct OwnCalls {
+  static int socket() {
+    return static_cast<int>(hook::own_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   }
-  if (node >= 0) hook::sys_close(node);
-  if (error == 0) return fd;
-  if (fd >= 0) hook::sys_close(fd);
-  return error;
-}
-
-// Waits for the reply to `request`. 0, or an errno value.
-int receive_reply(int fd, const wire::StoreRequest& request, uint64_t deadline_ns) {
-  for (;;) {
-    const uint64_t now = now_ns();
-    if (now >= deadline_ns) return ETIMEDOUT;
-    const uint64_t left_ns = deadline_ns - now;
-    timespec left = {.tv_sec = static_cast<time_t>(left_ns / 1'000'000'000u),
-                     .tv_nsec = static_cast<long>(left_ns % 1'000'000'000u)};
-    pollfd waiting = {.fd = fd, .events = POLLIN, .revents = 0};
-    const long ready = hook::own_call(SYS_ppoll, hook::word(&waiting), 1, hook::word(&left), 0, 8);
-    if (ready == -EINTR || ready == 0) continue;
-    if (ready < 0) return static_cast<int>(-ready);
-    wire::StoreReply reply = {};
-    const long size =
-        hook::own_call(SYS_recvfrom, fd, hook::word(&reply), sizeof(reply), MSG_DONTWAIT, 0, 0);
-    if (size == -EAGAIN || size == -EINTR) continue;
-    if (size < 0) return static_cast<int>(-size);
-    if (size == 0) return ECONNRESET;
-    if (size < static_cast<long>(offsetof(wire::StoreReply, reserved)) ||
-        reply.magic != wire::kStoreMessageMagic || reply.version != wire::kStoreMessageVersion) {
-      return EPROTO;
-    }
-    if (reply.id == request.id) return reply.error;
+  static void limit_sending(int fd, const timeval& time) {
+    hook::own_call(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, hook::word(&time), sizeof(time));
   }
-}
-
-int ask(const wire::StoreRequest& request, uint64_t deadline_ns) {
-  const int fd = connect_service();
-  if (fd < 0) return fd == -EAGAIN ? ETIMEDOUT : -fd;
-  long sent = 0;
-  do {
-    sent =
-        hook::own_call(SYS_sendto, fd, hook::word(&request), sizeof(request), MSG_NOSIGNAL, 0, 0);
-  } while (sent == -EINTR);
-  const int error = sent == static_cast<long>(sizeof(request))
-                        ? receive_reply(fd, request, deadline_ns)
-                    : sent == -EAGAIN ? ETIMEDOUT
-                    : sent < 0        ? static_cast<int>(-sent)
-                                      : EIO;
-  hook::sys_close(fd);
-  return error;
-}
+  static int connect(int fd, const sockaddr_un& address) {
+    return static_cast<int>(hook::own_call(SYS_connect, fd, hook::word(&address), sizeof(address)));
+  }
+  static long send(int fd, const wire::StoreRequest& request) {
+    return hook::own_call(SYS_sendto, fd, hook::word(&request), sizeof(request), MSG_NOSIGNAL);
+  }
+  static long wait(pollfd& waiting, timespec& time) {
+    return hook::own_call(SYS_ppoll, hook::word(&waiting), 1, hook::word(&time), 0, 8);
+  }
+  static long receive(int fd, wire::StoreReply& reply) {
+    return hook::own_call(SYS_recvfrom, fd, hook::word(&reply), sizeof(reply),
+                          MSG_DONTWAIT | MSG_TRUNC);
+  }
+  static void close(int fd) { hook::sys_close(fd); }
+};
 
 // fstat of what was opened there must agree with stat.
 void find_origin_device() {
@@ -321,7 +257,7 @@ bool start_client() {
     phase.store(Phase::kOff, std::memory_order_release);
     return false;
   }
-  client.deadline_ms = parse_number(variable(wire::kStoreDeadlineVariable), wire::kStoreDeadlineMs);
+  client.service.deadline_ms = deadline_ms_of(variable(wire::kStoreDeadlineVariable));
   if (const char* problem = open_node(node); problem != nullptr) {
     phase.store(Phase::kOff, std::memory_order_release);
     // After `store down` nothing is left of the node, but the shell may still export its name.
@@ -343,22 +279,12 @@ bool start_client() {
 }
 
 int ask_for(uint64_t entry, wire::StoreRequestKind kind) {
-  const uint64_t begin = now_ns();
-  if (begin < client.silent_until_ns.load(std::memory_order_relaxed)) return ETIMEDOUT;
-  const uint64_t deadline_ns = uint64_t{client.deadline_ms} * 1'000'000u;
-  const wire::StoreRequest request = {
-      .magic = wire::kStoreMessageMagic,
-      .version = wire::kStoreMessageVersion,
-      .kind = kind,
-      .id = next_request.fetch_add(1, std::memory_order_relaxed),
-      .entry = entry,
-  };
-  const int error = ask(request, begin + deadline_ns);
-  // Wait once, not for each file.
-  if (error == ETIMEDOUT) {
-    client.silent_until_ns.store(now_ns() + deadline_ns, std::memory_order_relaxed);
-  }
-  return error;
+  sockaddr_un address = {};
+  const int node = write_address(client.node, wire::kStoreSocketFile, address);
+  if (node < -1) return -node;
+  const Answer answer = client.service.ask<OwnCalls>(address, entry, kind);
+  if (node >= 0) hook::sys_close(node);
+  return answer.error;
 }
 
 bool make_upper_directories(uint32_t directory) {

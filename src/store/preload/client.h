@@ -27,6 +27,7 @@
 #include "hook/text.h"
 #include "store/preload/buffer.h"
 #include "store/preload/resolve.h"
+#include "store/preload/service_line.h"
 #include "wire/catalogue_view.h"
 #include "wire/store_message.h"
 #include "wire/store_state.h"
@@ -56,10 +57,9 @@ struct Client {
   Buffer buffer;               // of --buffer
   uint32_t user = 0;           // st_uid and st_gid
   uint32_t group = 0;
-  uint32_t deadline_ms = wire::kStoreDeadlineMs;
-  std::atomic<uint32_t> pid{0};              // a vfork child has another one
-  std::atomic<uint64_t> origin_device{0};    // st_dev there; 0: nothing was opened there yet
-  std::atomic<uint64_t> silent_until_ns{0};  // the service is not asked before this time
+  ServiceLine service;
+  std::atomic<uint32_t> pid{0};            // a vfork child has another one
+  std::atomic<uint64_t> origin_device{0};  // st_dev there; 0: nothing was opened there yet
 
   bool has_buffer() const { return !buffer.directory.empty(); }
 
@@ -183,8 +183,6 @@ Result failure(int error) {
   }
 }
 
-inline constexpr int kMakeTries = 3;
-
 // The rest of with_real_path, for a file that is not in the tree, or has a long name.
 template <typename Body>
 [[gnu::noinline]] auto with_made_path(uint32_t entry, bool is_missing, Body body) {
@@ -199,7 +197,6 @@ template <typename Body>
   }
   int error = ENOENT;
   const bool is_file = client.catalogue.entry(entry).kind == wire::EntryKind::kFile;
-  // The service may remove a file before we open it, for one that a loader needs.
   for (int tries = 0; is_file && tries < kMakeTries; ++tries) {
     error = materialise(entry);
     if (error == EMFILE || error == ENFILE) return failure<Result>(error);

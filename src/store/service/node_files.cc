@@ -7,13 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
 #include "base/hash/crc32c.h"
 #include "base/io/mounts.h"
-#include "base/system/clock.h"
 #include "base/system/memory.h"
 #include "base/text/text.h"
 #include "store/client/service_client.h"
@@ -36,8 +34,6 @@ using wire::CatalogueEntry;
 using wire::EntryKind;
 using wire::kNoEntry;
 
-constexpr int kOpenTries = 3;  // the service may evict a file before we open it
-
 // Mapping a partition of a shared file system would read pieces of it over the network again and
 // again; the service fetches a file once.
 bool is_on_this_node(const fs::path& path) {
@@ -46,15 +42,6 @@ bool is_on_this_node(const fs::path& path) {
   if (error) return false;
   const auto mount = mount_of(real);
   return !mount || !is_shared(mount->file_system);
-}
-
-std::chrono::milliseconds deadline_of_job() {
-  const char* text = std::getenv(wire::kStoreDeadlineVariable);
-  uint32_t value = 0;
-  const std::string_view digits = text == nullptr ? "" : text;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  const bool is_number = error == std::errc() && end == digits.data() + digits.size() && value > 0;
-  return std::chrono::milliseconds(is_number ? value : wire::kStoreDeadlineMs);
 }
 
 // Absolute, without "." and "..", without a slash at the end.
@@ -91,7 +78,9 @@ Status NodeFiles::map_node() {
   ASSIGN_OR_RETURN(const NodeStatus status, read_node(node()));
   root_ = status.state.root;
   origin_ = status.state.origin;
-  deadline_ = options_.deadline.count() > 0 ? options_.deadline : deadline_of_job();
+  line_.deadline_ms = options_.deadline.count() > 0
+                          ? static_cast<uint32_t>(options_.deadline.count())
+                          : deadline_ms_of(std::getenv(wire::kStoreDeadlineVariable));
   ASSIGN_OR_RETURN(catalogue_, MappedFile::open(node() / wire::kStoreCatalogueFile));
   if (const char* wrong = view_.open(catalogue_->bytes().data(), catalogue_->bytes().size())) {
     return fail(Errc::kCorrupt, "{}: cannot be used as a catalogue: {}",
@@ -141,11 +130,9 @@ std::optional<std::string> NodeFiles::below_root(std::string_view path) const {
                          path.find("/.") == path.npos && !path.ends_with('/');
   const std::string changed = is_normal ? std::string() : normal(path);
   if (!is_normal) path = changed;
-  if (!path.starts_with(root_)) return std::nullopt;
-  path.remove_prefix(root_.size());
-  if (path.empty()) return std::string();
-  if (path.front() != '/') return std::nullopt;
-  return std::string(path.substr(1));
+  const std::string_view below = store::below_root(root_, path);
+  if (below.data() == nullptr) return std::nullopt;
+  return std::string(below.empty() ? below : below.substr(1));
 }
 
 uint32_t NodeFiles::find(std::string_view path) const {
@@ -231,30 +218,11 @@ Result<File> NodeFiles::open_file(uint32_t file) const {
 Result<File> NodeFiles::open_in_tree(uint32_t file) const {
   const std::string name = path(file);
   auto opened = open_below(tree_, name, O_RDONLY | O_NOFOLLOW);
-  for (int tries = 0; !opened.ok() && tries < kOpenTries; ++tries) {
-    RETURN_IF_ERROR(ask(file));
+  for (int tries = 0; !opened.ok() && tries < kMakeTries; ++tries) {
+    RETURN_IF_ERROR(ask_service(line_, node(), file));
     opened = open_below(tree_, name, O_RDONLY | O_NOFOLLOW);
   }
   return opened;
-}
-
-// A service that was silent once is not asked again for a while.
-Status NodeFiles::ask(uint32_t file) const {
-  const auto now_ns = [] { return std::chrono::nanoseconds(monotonic_now()).count(); };
-  if (now_ns() < silent_until_ns_) return fail(Errc::kTimeout, "the service does not answer");
-  Status asked = ask_service(file);
-  if (!asked.ok() && asked.error().code() == Errc::kTimeout) {
-    silent_until_ns_ = now_ns() + std::chrono::nanoseconds(deadline_).count();
-  }
-  return asked;
-}
-
-Status NodeFiles::ask_service(uint32_t file) const {
-  ASSIGN_OR_RETURN(const ServiceClient client, ServiceClient::connect(node()));
-  RETURN_IF_ERROR(client.ask(file, file));
-  ASSIGN_OR_RETURN(const ServiceClient::Reply reply, client.next(deadline_));
-  if (reply.os_error == 0) return {};
-  return fail_os(reply.os_error, "the service cannot make the file");
 }
 
 Result<File> NodeFiles::open_origin(uint32_t file, const Error& why) const {

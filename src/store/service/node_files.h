@@ -23,6 +23,7 @@
 #include "base/io/file.h"
 #include "base/io/mapped_file.h"
 #include "base/result.h"
+#include "store/preload/service_line.h"
 #include "wire/catalogue_view.h"
 #include "wire/store_state.h"
 
@@ -44,7 +45,9 @@ class NodeFiles {
   const std::filesystem::path& node() const { return options_.node; }
   const wire::CatalogueView& catalogue() const { return view_; }
   std::string_view root() const { return root_; }
-  std::chrono::milliseconds deadline() const { return deadline_; }
+  std::chrono::milliseconds deadline() const {
+    return std::chrono::milliseconds(line_.deadline_ms);
+  }
 
   // The path below the root, or nullopt if it is elsewhere. Does not follow links.
   std::optional<std::string> below_root(std::string_view path) const;
@@ -85,26 +88,22 @@ class NodeFiles {
   bool check_once(uint32_t file, ByteView bytes) const;
   Status read_packed(uint32_t file, MutableByteView out) const;
   Status read_file(uint32_t file, MutableByteView out) const;
-  Status ask(uint32_t file) const;
-  Status ask_service(uint32_t file) const;
   Result<File> open_origin(uint32_t file, const Error& why) const;
   void count(uint64_t wire::StoreCounters::* counter) const;
 
   const NodeFilesOptions options_;
   std::string root_;
   std::string origin_;
-  std::chrono::milliseconds deadline_{};
   std::optional<MappedFile> catalogue_;
   wire::CatalogueView view_;
   std::filesystem::path packs_;
   wire::StoreState* state_ = nullptr;  // mapped, for the counters
   File tree_;
-  File origin_directory_;
 
   mutable std::vector<std::atomic<const MappedFile*>> partitions_;  // null: not on this node
   mutable std::vector<std::atomic<uint64_t>> checked_;              // a bit for each entry
   mutable std::atomic<bool> has_fallen_back_ = false;
-  mutable std::atomic<int64_t> silent_until_ns_ = 0;
+  mutable ServiceLine line_;
   mutable std::mutex mutex_;  // guards the next one
   mutable std::vector<std::unique_ptr<MappedFile>> mapped_;
 };
