@@ -2,30 +2,26 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <optional>
-#include <thread>
+#include <utility>
 
 #include "base/system/foreground_command.h"
-#include "base/system/own_library.h"
 #include "base/system/progress.h"
 #include "base/text/phrases.h"
 #include "base/text/text.h"
 #include "base/text/units.h"
 #include "cli/jobs/exit_like.h"
 #include "cli/jobs/rank_launch.h"
-#include "cli/store/ranks.h"
-#include "store/buffer/drain.h"
+#include "store/buffer/contents.h"
+#include "store/job/job.h"
+#include "store/job/node_report.h"
+#include "store/job/program_environment.h"
+#include "store/job/rank.h"
 #include "store/order/warm.h"
 #include "store/order/warm_order.h"
-#include "store/service/service_process.h"
 
 namespace millrace::cli {
 namespace {
@@ -33,11 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 
 using store::NodeStatus;
-
-constexpr std::chrono::seconds kEndPatience{10};
-constexpr std::chrono::milliseconds kFlushInterval{50};
-constexpr std::chrono::milliseconds kAnnounceAfter{1000};
-constexpr std::chrono::seconds kFlushPatience{5};  // with something that fails
 
 fs::path local_of(const Arguments& arguments) {
   return arguments.value("local").value_or(std::string(store::kLocalDefault));
@@ -63,204 +54,45 @@ Result<store::ServiceOptions> service_options(const Arguments& arguments) {
   return options;
 }
 
-Result<fs::path> find_client_library() {
-  ASSIGN_OR_RETURN(fs::path named, library_named_by("MILLRACE_STORE_LIBRARY"));
-  if (!named.empty()) return named;
-  auto found = find_own_library("libmillrace_store.so");
-  if (found.ok()) return found;
-  return fail(Errc::kNotFound, "the store's {}; set MILLRACE_STORE_LIBRARY to its path",
-              found.error().message());
-}
-
-// After libraries that are there already: the tracer comes first, and sees the program's calls.
-std::string preload_with(const fs::path& library) {
-  const char* const variable = std::getenv("LD_PRELOAD");
-  const std::string before = variable != nullptr ? variable : "";
-  if (before.empty() || before == library) return library.string();
-  if (before.ends_with(":" + library.string())) return before;  // of an earlier `up`
-  return fmt::format("{}:{}", before, library.string());
-}
-
-std::vector<std::string> job_environment(const fs::path& node, const fs::path& library) {
-  std::vector<std::string> entries;
-  const std::string variable = fmt::format("{}=", wire::kStoreVariable);
-  const auto forwarded =
-      forwarded_variables({.node = node.string(), .preload = preload_with(library)});
-  // If there is no service, such as on a login node, the command is an mpirun, and would warn.
-  // srun has no list of variables, and passes on its own.
-  std::error_code error;
-  const bool is_here = fs::exists(node, error) || std::getenv("SLURM_JOB_ID") != nullptr;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const bool is_ours = text.starts_with("LD_PRELOAD=") || text.starts_with(variable);
-    if ((!is_here || !is_ours) && !text.starts_with(forwarded.first + "=")) {
-      entries.emplace_back(text);
-    }
-  }
-  entries.push_back(fmt::format("{}={}", forwarded.first, forwarded.second));
-  if (!is_here) return entries;
-  entries.push_back(fmt::format("{}{}", variable, node.string()));
-  entries.push_back(fmt::format("LD_PRELOAD={}", preload_with(library)));
-  return entries;
-}
-
 // ---- run ----------------------------------------------------------------------------------------
 
 Result<int> run_command_on(const fs::path& node, const fs::path& library,
                            const std::vector<std::string>& command) {
   const SignalsHeld held(true);
-  ASSIGN_OR_RETURN(const pid_t child, start_command(command, job_environment(node, library), held));
+  ASSIGN_OR_RETURN(const pid_t child,
+                   start_command(command, store::program_environment(node, library), held));
   const SignalsPassedOn passed_on(child);
   held.release();
   return wait_for_child(child);
 }
 
-// What the user should know: the job was slower than it could be, or read something else.
-void print_losses(const wire::StoreState& state) {
-  const wire::StoreCounters& counters = state.counters;
-  if (counters.fallbacks != 0) {
-    fmt::print(stderr, "millrace: store: {} read from {} instead of the store\n",
-               counted(counters.fallbacks, "file was", "files were"), printable(state.origin));
-  }
-  if (counters.errors != 0) {
-    fmt::print(stderr, "millrace: store: {} while files were made or opened\n",
-               counted(counters.errors, "error", "errors"));
-  }
-}
-
-std::string end_text(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return fmt::format("killed by signal {}", WTERMSIG(wait_status));
-  return fmt::format("exit code {}", WEXITSTATUS(wait_status));
-}
-
 void say(const std::string& line) { fmt::print(stderr, "millrace: store: {}\n", line); }
 
-// Says what is waited for, if it takes long.
-void announce_copies(const fs::path& buffer) {
-  auto contents = store::read_buffer(buffer);
-  for (int i = 0; i < kAnnounceAfter / kFlushInterval; ++i) {
-    if (!contents.ok() || contents->files.empty()) return;
-    std::this_thread::sleep_for(kFlushInterval);
-    contents = store::read_buffer(buffer);
+void print_error(const std::string& text) { fmt::print(stderr, "millrace: {}\n", printable(text)); }
+
+Result<store::Job> start_job(const Arguments& arguments, File watched, bool is_background) {
+  store::JobOptions options;
+  ASSIGN_OR_RETURN(options.process.service, service_options(arguments));
+  options.process.watched = std::move(watched);
+  options.process.is_background = is_background;
+  if (!is_launched()) {
+    ASSIGN_OR_RETURN(options.launcher,
+                     store::group_launcher({.hosts = arguments.value("hosts"),
+                                            .hostfile = arguments.value("hostfile")}));
   }
-  if (!contents.ok() || contents->files.empty()) return;
-  say(fmt::format("waiting until {} of {} {} saved in {}",
-                  counted(contents->files.size(), "buffered file", "buffered files"),
-                  format_bytes(contents->size_bytes), contents->files.size() == 1 ? "is" : "are",
-                  printable(contents->owner.upper)));
-}
-
-// Waits until all that is in the buffer of this node is durable. Returns whether it is, and names
-// what is not.
-bool flush_own(const fs::path& buffer) {
-  announce_copies(buffer);
-  const auto kept = store::flush_buffer(buffer);
-  if (!kept.ok()) say(kept.error().message());
-  if (!kept.ok()) return false;
-  for (const store::KeptFile& file : *kept) say(store::kept_text(file));
-  return kept->empty();
-}
-
-// Ends the service and removes its folder. Reaps the child, which is ours. Returns whether all that
-// the command wrote to the buffer is durable.
-bool take_down(const store::StartedService& service) {
-  auto node = store::read_node(service.node);
-  int status = 0;
-  const bool has_ended = ::waitpid(service.pid, &status, WNOHANG) == service.pid;
-  if (!has_ended) {
-    ::kill(service.pid, SIGTERM);
-    announce_copies(store::buffer_of(service.node));
-    ::waitpid(service.pid, &status, 0);
+  if (!options.launcher.empty()) {
+    ASSIGN_OR_RETURN(options.program.words, own_words());
+    options.program.environment = launcher_environment();
   }
-  bool is_saved = !WIFEXITED(status) || WEXITSTATUS(status) != store::kExitNotSaved;
-  if (has_ended || (status != 0 && is_saved)) {  // it may have been killed a moment ago
-    fmt::print(stderr,
-               "millrace: store: the service ended before the command ({}); files that were not "
-               "there yet were read from the origin, or failed\n",
-               end_text(status));
-    is_saved = flush_own(store::buffer_of(service.node));
-  }
-  if (!node.ok()) return is_saved;
-  print_losses(node->state);
-  node->is_running = false;
-  const Status ended = store::end_node(*node, kEndPatience);
-  if (!ended.ok()) say(ended.error().message());
-  return is_saved;
-}
-
-// How the flush of another node ended; nothing if it does not answer.
-std::optional<wire::FlushProgress> flush_peer(store::Peers& peers, comm::Rank rank) {
-  const auto ticket = peers.ask(rank, wire::PeerKind::kFlush, {});
-  auto failing_since = std::chrono::steady_clock::now();
-  for (auto answer = ticket; answer.ok();) {
-    answer = peers.ask(rank, wire::PeerKind::kFlush, bytes_of(*ticket));
-    if (!answer.ok() || answer->size() != 1) break;
-    const auto progress = static_cast<wire::FlushProgress>((*answer)[0]);
-    const auto now = std::chrono::steady_clock::now();
-    if (progress == wire::FlushProgress::kDurable) return progress;
-    if (progress == wire::FlushProgress::kRunning) failing_since = now;
-    if (now - failing_since > kFlushPatience) return progress;
-    std::this_thread::sleep_for(kFlushInterval);
-  }
-  return std::nullopt;
-}
-
-// Waits until the buffers of all nodes of the job are empty. Returns whether they are, and names
-// the nodes that are not.
-bool flush_peers(const fs::path& node, const std::string& table = {}) {
-  const auto peers = find_peers(node, table);
-  if (!peers.ok() || *peers == nullptr) return true;
-  bool is_saved = true;
-  for (uint32_t i = 0; i < (*peers)->size(); ++i) {
-    const auto rank = static_cast<comm::Rank>(i);
-    const auto progress = flush_peer(**peers, rank);
-    if (progress == wire::FlushProgress::kDurable) continue;
-    is_saved = false;
-    say(fmt::format("{}: {}; see there: millrace store flush --left {}", (*peers)->name_of(rank),
-                    progress ? "buffered files cannot be saved now"
-                             : "does not answer; buffered files of it may not be saved",
-                    printable(store::buffer_of(node).string())));
-  }
-  return is_saved;
-}
-
-// The services of other nodes end with the launcher, which the keeper ends. They have said
-// themselves what was lost.
-bool take_down_group(const store::StartedService& keeper, bool has_buffer) {
-  const bool is_saved = !has_buffer || flush_peers(keeper.node, keeper.table);
-  ::kill(keeper.pid, SIGTERM);
-  ::waitpid(keeper.pid, nullptr, 0);
-  return is_saved;
-}
-
-struct NodeServices {
-  store::StartedService started;
-  bool is_group = false;  // on several nodes
-};
-
-Result<NodeServices> start_services(const Arguments& arguments, File watched, bool is_background) {
-  store::ServiceProcessOptions options;
-  ASSIGN_OR_RETURN(options.service, service_options(arguments));
-  ASSIGN_OR_RETURN(const std::vector<std::string> launcher, group_launcher(arguments));
-  NodeServices services{.started = {}, .is_group = !launcher.empty()};
-  if (services.is_group) {
-    ASSIGN_OR_RETURN(services.started, start_group(arguments, launcher, std::move(watched)));
-    return services;
-  }
-  options.watched = std::move(watched);
-  options.is_background = is_background;
-  ASSIGN_OR_RETURN(services.started, store::start_service_process(std::move(options)));
-  return services;
+  return store::start_job(std::move(options));
 }
 
 Result<int> store_run(const Arguments& arguments, Output&) {
-  ASSIGN_OR_RETURN(const fs::path library, find_client_library());
-  ASSIGN_OR_RETURN(const NodeServices services,
-                   start_services(arguments, store::watch_process(::getpid()), false));
-  const auto status = run_command_on(services.started.node, library, arguments.program());
-  const bool is_saved = services.is_group
-                            ? take_down_group(services.started, arguments.has("buffer"))
-                            : take_down(services.started);
+  ASSIGN_OR_RETURN(const fs::path library, store::find_client_library());
+  ASSIGN_OR_RETURN(const store::Job job,
+                   start_job(arguments, store::watch_process(::getpid()), false));
+  const auto status = run_command_on(job.started.node, library, arguments.program());
+  const bool is_saved = store::end_job(job, arguments.has("buffer"), say);
   if (status.ok() && *status == 0 && !is_saved) return kExitFailure;
   if (status.ok()) return exit_like(*status);
   if (status.error().code() != Errc::kNotFound) return status.error();
@@ -269,19 +101,6 @@ Result<int> store_run(const Arguments& arguments, Output&) {
 }
 
 // ---- up and down --------------------------------------------------------------------------------
-
-// For a shell: in single quotes, so that nothing in it has a meaning.
-std::string shell_quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
-  }
-  return out + "'";
-}
 
 // The service ends with the session: that of the job script, or of the terminal. Not with our
 // parent, which may be a subshell that ends at once: eval "$(millrace store up ...)".
@@ -293,92 +112,45 @@ File session_leader() {
 }  // namespace
 
 Result<NodeStatus> chosen_node(const Arguments& arguments) {
-  if (const auto given = arguments.value("node")) return store::read_node(*given);
-  const char* variable = std::getenv(wire::kStoreVariable);
-  if (variable != nullptr && *variable != '\0') {
-    return store::read_node(variable).within(wire::kStoreVariable);
-  }
-  std::vector<NodeStatus> nodes = store::find_nodes(local_of(arguments));
-  if (nodes.size() == 1) return std::move(nodes.front());
-  if (nodes.empty()) {
-    return fail(Errc::kNotFound, "no store is running in {}; start one with `millrace store up`",
-                printable(store::nodes_directory(local_of(arguments)).string()));
-  }
-  std::string known;
-  for (const NodeStatus& node : nodes) {
-    known += fmt::format("\n  --node {}  ({})", printable(node.path.string()),
-                         printable(node.state.root));
-  }
-  return fail(Errc::kInvalidArgument, "{} stores are running; choose one:{}", nodes.size(), known);
+  return store::choose_node({.node = arguments.value("node"), .local = local_of(arguments)});
 }
 
 Result<std::vector<NodeStatus>> listed_nodes(const Arguments& arguments) {
-  const char* variable = std::getenv(wire::kStoreVariable);
-  if (!arguments.has("node") && (variable == nullptr || *variable == '\0')) {
-    return store::find_nodes(local_of(arguments));
-  }
-  ASSIGN_OR_RETURN(NodeStatus node, chosen_node(arguments));
-  return std::vector<NodeStatus>{std::move(node)};
+  return store::list_nodes({.node = arguments.value("node"), .local = local_of(arguments)});
 }
 
 namespace {
 
-Result<int> store_up(const Arguments& arguments, Output& output) {
-  ASSIGN_OR_RETURN(const fs::path library, find_client_library());
-  const auto exports = [&](const fs::path& node) {
-    const auto [name, list] =
-        forwarded_variables({.node = node.string(), .preload = preload_with(library)});
-    return fmt::format("export {}={}\nexport LD_PRELOAD={}\nexport {}={}\n", wire::kStoreVariable,
-                       shell_quoted(node.string()), shell_quoted(preload_with(library)), name,
-                       shell_quoted(list));
+// This process is one that a launcher has started.
+Result<int> run_rank(const Arguments& arguments, const fs::path& library) {
+  store::RankOptions options;
+  ASSIGN_OR_RETURN(options.process.service, service_options(arguments));
+  options.on_loss = [](const comm::LostRank& loss) {
+    if (loss.speaks) print_error(loss.error.message());
+    ::_exit(kExitFailure);
   };
-  if (is_launched()) {
-    store::ServiceProcessOptions options;
-    ASSIGN_OR_RETURN(options.service, service_options(arguments));
-    const std::string job = options.service.job;
-    return run_rank(std::move(options), job, exports);
-  }
-  ASSIGN_OR_RETURN(const NodeServices services, start_services(arguments, session_leader(), true));
-  output.print(exports(services.started.node));
+  options.on_failure = print_error;
+  options.on_ready = [&](const fs::path& node, const std::string& lines) {
+    fmt::print("{}{}", store::shell_exports(node, library), lines);
+    std::fflush(stdout);
+  };
+  options.say = say;
+  ASSIGN_OR_RETURN(const bool is_started, store::run_rank(std::move(options)));
+  return is_started ? kExitSuccess : kExitFailure;  // otherwise mpirun would end the others
+}
+
+Result<int> store_up(const Arguments& arguments, Output& output) {
+  ASSIGN_OR_RETURN(const fs::path library, store::find_client_library());
+  if (is_launched()) return run_rank(arguments, library);
+  ASSIGN_OR_RETURN(const store::Job job, start_job(arguments, session_leader(), true));
+  output.print(store::shell_exports(job.started.node, library));
   return kExitSuccess;
-}
-
-// Waits until all that programs of the job have buffered is durable. Returns whether it is.
-bool flush_job(const NodeStatus& node) {
-  if (node.state.globs[0] == '\0') return true;
-  const bool are_peers_saved = flush_peers(node.path);
-  return flush_own(store::buffer_of(node.path)) && are_peers_saved;
-}
-
-// Prints what was added to the log since the last call. The file may have been removed meanwhile.
-void print_log(const File& log, uint64_t& printed_bytes) {
-  char buffer[4096];
-  while (log.is_open()) {
-    const auto size =
-        log.read_at(printed_bytes, std::as_writable_bytes(std::span(buffer, sizeof(buffer))));
-    if (!size.ok() || *size == 0) return;
-    fmt::print(stderr, "{}", std::string_view(buffer, *size));
-    printed_bytes += *size;
-  }
 }
 
 Result<int> store_down(const Arguments& arguments, Output&) {
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
-  const bool is_saved = flush_job(node);
-  uint64_t printed_bytes = 0;
-  auto opened = File::open(node.path / store::kLogFile, O_RDONLY);
-  const File log = opened.ok() ? *std::move(opened) : File();
-  print_log(log, printed_bytes);
-  print_losses(node.state);
-  ASSIGN_OR_RETURN(const auto peers, find_peers(node.path));
-  if (peers != nullptr) {
-    for (const auto& [rank, error] : peers->tell_all(wire::PeerKind::kEnd, {})) {
-      fmt::print(stderr, "millrace: store: not ended: {}\n", printable(error.message()));
-    }
-  }
-  const Status ended = store::end_node(node, kEndPatience);
-  print_log(log, printed_bytes);
-  RETURN_IF_ERROR(ended);
+  const auto print_log = [](const std::string& text) { fmt::print(stderr, "{}", text); };
+  ASSIGN_OR_RETURN(const bool is_saved, store::take_down_job(node, say, print_log));
   return is_saved ? kExitSuccess : kExitFailure;
 }
 
@@ -449,10 +221,10 @@ Result<int> store_flush(const Arguments& arguments, Output& output) {
     if (contents.is_drained) {
       return fail(Errc::kAlreadyExists, "{}: its job runs, and saves its files", printable(*left));
     }
-    return flush_own(*left) ? kExitSuccess : kExitFailure;
+    return store::flush_node(*left, say) ? kExitSuccess : kExitFailure;
   }
   ASSIGN_OR_RETURN(const NodeStatus node, chosen_node(arguments));
-  if (arguments.has("wait")) return flush_job(node) ? kExitSuccess : kExitFailure;
+  if (arguments.has("wait")) return store::flush_job(node, say) ? kExitSuccess : kExitFailure;
   if (node.state.globs[0] == '\0') return kExitSuccess;
   ASSIGN_OR_RETURN(const store::BufferContents contents,
                    store::read_buffer(store::buffer_of(node.path)));
@@ -465,6 +237,22 @@ Result<int> store_flush(const Arguments& arguments, Output& output) {
 Status check_warm(const Arguments& arguments) {
   if (!arguments.has("order") || arguments.positionals().empty()) return {};
   return fail(Errc::kInvalidArgument, "GLOB and --order are alternatives; give one");
+}
+
+// On which nodes, and how they share the partitions.
+std::vector<Option> rank_options() {
+  return {{.name = "hosts",
+           .value = "LIST",
+           .help = "nodes, as mpirun --host takes them (those of the Slurm job)"},
+          {.name = "hostfile",
+           .value = "FILE",
+           .help = "a file with the nodes, as mpirun takes it",
+           .kind = ValueKind::kFile,
+           .alternatives = {"hosts"}},
+          count_option("replicas", "how many nodes hold each partition (1)"),
+          {.name = "job",
+           .value = "NAME",
+           .help = "name of the store's directories, 16 hex digits (random)"}};
 }
 
 // What `run` and `up` take.

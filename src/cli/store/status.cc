@@ -1,9 +1,6 @@
 // What `store status` shows: the service of each node, its peers, and the files it saves.
-#include <fcntl.h>
 #include <fmt/core.h>
 
-#include <cstring>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,64 +9,16 @@
 #include "base/text/text.h"
 #include "base/text/units.h"
 #include "cli/store/node.h"
-#include "cli/store/ranks.h"
-#include "store/buffer/contents.h"
-#include "store/service/service_process.h"
+#include "store/job/node_report.h"
 
 namespace millrace::cli {
 namespace {
 
+using store::NodeReport;
 using store::NodeStatus;
+using store::PeerCounters;
 
-// Another node of the same store.
-struct ShownPeer {
-  std::string name;
-  std::optional<wire::StoreCounters> counters;  // none: it does not answer
-};
-
-struct ShownNode {
-  NodeStatus node;
-  std::vector<ShownPeer> peers;
-  store::ServiceSettings settings;
-  std::optional<store::BufferContents> buffer;
-  uint64_t file_count = 0;  // of the whole pack
-  uint64_t content_bytes = 0;
-};
-
-std::vector<ShownPeer> shown_peers(store::Peers& peers) {
-  std::vector<ShownPeer> shown;
-  for (uint32_t i = 0; i < peers.size(); ++i) {
-    const auto rank = static_cast<comm::Rank>(i);
-    ShownPeer peer{.name = peers.name_of(rank), .counters = {}};
-    const auto answer = peers.ask(rank, wire::PeerKind::kStatus, {});
-    wire::StoreState state;
-    if (answer.ok() && answer->size() == sizeof(state)) {
-      std::memcpy(&state, answer->data(), sizeof(state));
-      peer.counters = state.counters;
-    }
-    shown.push_back(std::move(peer));
-  }
-  return shown;
-}
-
-Result<ShownNode> shown_node(NodeStatus node) {
-  ShownNode shown;
-  ASSIGN_OR_RETURN(const auto peers, find_peers(node.path));
-  if (peers != nullptr) shown.peers = shown_peers(*peers);
-  ASSIGN_OR_RETURN(shown.settings, store::read_service_settings(node.path));
-  ASSIGN_OR_RETURN(const File file, File::open(node.path / wire::kStoreCatalogueFile, O_RDONLY));
-  wire::CatalogueHeader header{};
-  RETURN_IF_ERROR(file.read_exactly_at(0, std::as_writable_bytes(std::span(&header, 1))));
-  shown.file_count = header.file_count;
-  shown.content_bytes = header.content_bytes;
-  if (*node.state.globs != '\0') {
-    ASSIGN_OR_RETURN(shown.buffer, store::read_buffer(store::buffer_of(node.path)));
-  }
-  shown.node = std::move(node);
-  return shown;
-}
-
-std::string peer_text(const ShownPeer& peer) {
+std::string peer_text(const PeerCounters& peer) {
   if (!peer.counters) return fmt::format("{}: does not answer", peer.name);
   const wire::StoreCounters& counters = *peer.counters;
   return fmt::format("{}: {} of {}, {} from peers, {} from the origin, {}", peer.name,
@@ -90,7 +39,7 @@ std::string buffer_text(const store::BufferContents& buffer) {
                      format_bytes(buffer.size_bytes), buffer.files.front().reason);
 }
 
-std::string status_text(const ShownNode& shown) {
+std::string status_text(const NodeReport& shown) {
   const wire::StoreState& state = shown.node.state;
   const wire::StoreCounters& counters = state.counters;
   std::string out = fmt::format(
@@ -113,13 +62,13 @@ std::string status_text(const ShownNode& shown) {
   row("opens",
       fmt::format("{}, {} from the origin, {}", format_exact(counters.opens),
                   format_exact(counters.fallbacks), counted(counters.errors, "error", "errors")));
-  for (const ShownPeer& peer : shown.peers) {
+  for (const PeerCounters& peer : shown.peers) {
     row(&peer == shown.peers.data() ? "nodes" : "", peer_text(peer));
   }
   return out;
 }
 
-void write_status(JsonWriter& json, const ShownNode& shown) {
+void write_status(JsonWriter& json, const NodeReport& shown) {
   const wire::StoreState& state = shown.node.state;
   json.begin_object();
   json.field("node", shown.node.path.string());
@@ -142,7 +91,7 @@ void write_status(JsonWriter& json, const ShownNode& shown) {
   json.field("from_origin", state.counters.origin_files);
   json.key("nodes");
   json.begin_list();
-  for (const ShownPeer& peer : shown.peers) {
+  for (const PeerCounters& peer : shown.peers) {
     json.begin_object(JsonLayout::kOneLine);
     json.field("name", peer.name);
     json.field("answers", peer.counters.has_value());
@@ -181,7 +130,7 @@ Result<int> run_status(const Arguments& arguments, Output& output) {
   json.begin_list();
   std::string text;
   for (NodeStatus& node : nodes) {
-    ASSIGN_OR_RETURN(const ShownNode shown, shown_node(std::move(node)));
+    ASSIGN_OR_RETURN(const NodeReport shown, store::report_node(std::move(node)));
     write_status(json, shown);
     text += status_text(shown);
   }

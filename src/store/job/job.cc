@@ -1,0 +1,174 @@
+#include "store/job/job.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <thread>
+
+#include "base/text/phrases.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
+#include "store/buffer/drain.h"
+#include "store/job/job_peers.h"
+
+namespace millrace::store {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds kEndPatience{10};
+constexpr std::chrono::milliseconds kLookInterval{50};
+constexpr std::chrono::milliseconds kAnnounceAfter{1000};
+
+std::string end_text(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return fmt::format("killed by signal {}", WTERMSIG(wait_status));
+  return fmt::format("exit code {}", WEXITSTATUS(wait_status));
+}
+
+// Says what is waited for, if it takes long.
+void announce_copies(const fs::path& buffer, const Say& say) {
+  auto contents = read_buffer(buffer);
+  for (int i = 0; i < kAnnounceAfter / kLookInterval; ++i) {
+    if (!contents.ok() || contents->files.empty()) return;
+    std::this_thread::sleep_for(kLookInterval);
+    contents = read_buffer(buffer);
+  }
+  if (!contents.ok() || contents->files.empty()) return;
+  say(fmt::format("waiting until {} of {} {} saved in {}",
+                  counted(contents->files.size(), "buffered file", "buffered files"),
+                  format_bytes(contents->size_bytes), contents->files.size() == 1 ? "is" : "are",
+                  printable(contents->owner.upper)));
+}
+
+void say_losses(const wire::StoreState& state, const Say& say) {
+  for (const std::string& line : loss_lines(state)) say(line);
+}
+
+// Ends the service and removes its folder.
+bool end_service(const StartedService& service, const Say& say) {
+  auto node = read_node(service.node);
+  int status = 0;
+  const bool has_ended = ::waitpid(service.pid, &status, WNOHANG) == service.pid;
+  if (!has_ended) {
+    ::kill(service.pid, SIGTERM);
+    announce_copies(buffer_of(service.node), say);
+    ::waitpid(service.pid, &status, 0);
+  }
+  bool is_saved = !WIFEXITED(status) || WEXITSTATUS(status) != kExitNotSaved;
+  if (has_ended || (status != 0 && is_saved)) {  // it may have been killed a moment ago
+    say(
+        fmt::format("the service ended before the command ({}); files that were not there yet were "
+                    "read from the origin, or failed",
+                    end_text(status)));
+    is_saved = flush_node(buffer_of(service.node), say);
+  }
+  if (!node.ok()) return is_saved;
+  say_losses(node->state, say);
+  node->is_running = false;
+  const Status ended = end_node(*node, kEndPatience);
+  if (!ended.ok()) say(ended.error().message());
+  return is_saved;
+}
+
+// The services of other nodes end with the launcher, which the keeper ends. They have said
+// themselves what was lost.
+bool end_group(const StartedService& keeper, bool has_buffer, const Say& say) {
+  const bool is_saved = !has_buffer || flush_peers(keeper.node, keeper.table, say);
+  ::kill(keeper.pid, SIGTERM);
+  ::waitpid(keeper.pid, nullptr, 0);
+  return is_saved;
+}
+
+// Passes on what was added to the log since the last call. The file may have been removed
+// meanwhile.
+class LogTail {
+ public:
+  LogTail(const fs::path& path, const Say& take) : take_(take) {
+    auto opened = File::open(path, O_RDONLY);
+    if (opened.ok()) log_ = *std::move(opened);
+  }
+
+  void pass_on() {
+    char buffer[4096];
+    while (log_.is_open()) {
+      const auto size =
+          log_.read_at(passed_bytes_, std::as_writable_bytes(std::span(buffer, sizeof(buffer))));
+      if (!size.ok() || *size == 0) return;
+      take_(std::string(buffer, *size));
+      passed_bytes_ += *size;
+    }
+  }
+
+ private:
+  File log_;
+  const Say& take_;
+  uint64_t passed_bytes_ = 0;
+};
+
+}  // namespace
+
+Result<Job> start_job(JobOptions options) {
+  Job job{.started = {}, .is_group = !options.launcher.empty()};
+  if (job.is_group) {
+    ASSIGN_OR_RETURN(job.started,
+                     start_group(std::move(options.launcher), options.program,
+                                 options.process.service, std::move(options.process.watched)));
+    return job;
+  }
+  ASSIGN_OR_RETURN(job.started, start_service_process(std::move(options.process)));
+  return job;
+}
+
+bool end_job(const Job& job, bool has_buffer, const Say& say) {
+  return job.is_group ? end_group(job.started, has_buffer, say) : end_service(job.started, say);
+}
+
+bool flush_node(const fs::path& buffer, const Say& say) {
+  announce_copies(buffer, say);
+  const auto kept = flush_buffer(buffer);
+  if (!kept.ok()) say(kept.error().message());
+  if (!kept.ok()) return false;
+  for (const KeptFile& file : *kept) say(kept_text(file));
+  return kept->empty();
+}
+
+bool flush_job(const NodeStatus& node, const Say& say) {
+  if (node.state.globs[0] == '\0') return true;
+  const bool are_peers_saved = flush_peers(node.path, {}, say);
+  return flush_node(buffer_of(node.path), say) && are_peers_saved;
+}
+
+Result<bool> take_down_job(const NodeStatus& node, const Say& say, const Say& log) {
+  const bool is_saved = flush_job(node, say);
+  LogTail tail(node.path / kLogFile, log);
+  tail.pass_on();
+  say_losses(node.state, say);
+  ASSIGN_OR_RETURN(const auto peers, find_peers(node.path));
+  if (peers != nullptr) {
+    for (const auto& [rank, error] : peers->tell_all(wire::PeerKind::kEnd, {})) {
+      say(fmt::format("not ended: {}", printable(error.message())));
+    }
+  }
+  const Status ended = end_node(node, kEndPatience);
+  tail.pass_on();
+  RETURN_IF_ERROR(ended);
+  return is_saved;
+}
+
+std::vector<std::string> loss_lines(const wire::StoreState& state) {
+  std::vector<std::string> lines;
+  const wire::StoreCounters& counters = state.counters;
+  if (counters.fallbacks != 0) {
+    lines.push_back(fmt::format("{} read from {} instead of the store",
+                                counted(counters.fallbacks, "file was", "files were"),
+                                printable(state.origin)));
+  }
+  if (counters.errors != 0) {
+    lines.push_back(fmt::format("{} while files were made or opened",
+                                counted(counters.errors, "error", "errors")));
+  }
+  return lines;
+}
+
+}  // namespace millrace::store

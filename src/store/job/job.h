@@ -1,0 +1,51 @@
+// Job: the services of a store, on one node or on several: how they are started, waited for and
+// ended.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "store/job/launcher.h"
+#include "store/service/node_folder.h"
+#include "store/service/service_process.h"
+
+namespace millrace::store {
+
+// Takes a line for the user.
+using Say = std::function<void(const std::string& line)>;
+
+struct JobOptions {
+  ServiceProcessOptions process;
+  std::vector<std::string> launcher;  // of the services of several nodes; empty: this node alone
+  RankProgram program;                // what the launcher starts
+};
+
+struct Job {
+  StartedService started;
+  bool is_group = false;  // on several nodes
+};
+
+Result<Job> start_job(JobOptions options);
+
+// Ends the services of a job that this process has started, and reaps its child. Returns whether
+// all that programs wrote to the buffer is durable; says what is not, and what was lost.
+bool end_job(const Job& job, bool has_buffer, const Say& say);
+
+// Waits until all that is in the buffer of one node is durable. Returns whether it is, and names
+// what is not.
+bool flush_node(const std::filesystem::path& buffer, const Say& say);
+
+// The same for all nodes of a job.
+bool flush_job(const NodeStatus& node, const Say& say);
+
+// Flushes and ends the services of a job that another process has started. `log` takes text that
+// the service of this node has logged, as it is. Returns whether all is durable.
+Result<bool> take_down_job(const NodeStatus& node, const Say& say, const Say& log);
+
+// What the user should know: the job was slower than it could be, or read something else.
+std::vector<std::string> loss_lines(const wire::StoreState& state);
+
+}  // namespace millrace::store

@@ -1,0 +1,63 @@
+#include "store/job/node_report.h"
+
+#include <fcntl.h>
+
+#include <cstdlib>
+
+#include "base/io/file.h"
+#include "base/text/text.h"
+#include "wire/catalogue.h"
+
+namespace millrace::store {
+namespace {
+
+// MILLRACE_STORE; empty if it is not set.
+std::string node_of_job() {
+  const char* const variable = std::getenv(wire::kStoreVariable);
+  return variable != nullptr ? variable : "";
+}
+
+}  // namespace
+
+Result<NodeStatus> choose_node(const NodeChoice& choice) {
+  if (choice.node) return read_node(*choice.node);
+  const std::string of_job = node_of_job();
+  if (!of_job.empty()) return read_node(of_job).within(wire::kStoreVariable);
+  std::vector<NodeStatus> nodes = find_nodes(choice.local);
+  if (nodes.size() == 1) return std::move(nodes.front());
+  if (nodes.empty()) {
+    return fail(Errc::kNotFound, "no store is running in {}; start one with `millrace store up`",
+                printable(nodes_directory(choice.local).string()));
+  }
+  std::string known;
+  for (const NodeStatus& node : nodes) {
+    known += fmt::format("\n  --node {}  ({})", printable(node.path.string()),
+                         printable(node.state.root));
+  }
+  return fail(Errc::kInvalidArgument, "{} stores are running; choose one:{}", nodes.size(), known);
+}
+
+Result<std::vector<NodeStatus>> list_nodes(const NodeChoice& choice) {
+  if (!choice.node && node_of_job().empty()) return find_nodes(choice.local);
+  ASSIGN_OR_RETURN(NodeStatus node, choose_node(choice));
+  return std::vector<NodeStatus>{std::move(node)};
+}
+
+Result<NodeReport> report_node(NodeStatus node) {
+  NodeReport report;
+  ASSIGN_OR_RETURN(const auto peers, find_peers(node.path));
+  if (peers != nullptr) report.peers = count_peers(*peers);
+  ASSIGN_OR_RETURN(report.settings, read_service_settings(node.path));
+  ASSIGN_OR_RETURN(const File file, File::open(node.path / wire::kStoreCatalogueFile, O_RDONLY));
+  wire::CatalogueHeader header{};
+  RETURN_IF_ERROR(file.read_exactly_at(0, std::as_writable_bytes(std::span(&header, 1))));
+  report.file_count = header.file_count;
+  report.content_bytes = header.content_bytes;
+  if (*node.state.globs != '\0') {
+    ASSIGN_OR_RETURN(report.buffer, read_buffer(buffer_of(node.path)));
+  }
+  report.node = std::move(node);
+  return report;
+}
+
+}  // namespace millrace::store
