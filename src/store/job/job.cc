@@ -42,7 +42,7 @@ void announce_copies(const fs::path& buffer, const Say& say) {
 }
 
 void say_losses(const wire::StoreState& state, const Say& say) {
-  for (const std::string& line : loss_lines(state)) say(line);
+  for (const auto& line : loss_lines(state.counters, printable(state.origin))) say(line);
 }
 
 // Ends the service and removes its folder.
@@ -154,21 +154,6 @@ Result<bool> take_down_job(const NodeStatus& node, const Say& say, const Say& lo
   tail.pass_on();
   RETURN_IF_ERROR(ended);
   return is_saved;
-}
-
-std::vector<std::string> loss_lines(const wire::StoreState& state) {
-  std::vector<std::string> lines;
-  const wire::StoreCounters& counters = state.counters;
-  if (counters.fallbacks != 0) {
-    lines.push_back(fmt::format("{} read from {} instead of the store",
-                                counted(counters.fallbacks, "file was", "files were"),
-                                printable(state.origin)));
-  }
-  if (counters.errors != 0) {
-    lines.push_back(fmt::format("{} while files were made or opened",
-                                counted(counters.errors, "error", "errors")));
-  }
-  return lines;
 }
 
 }  // namespace millrace::store

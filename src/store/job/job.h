@@ -45,7 +45,4 @@ bool flush_job(const NodeStatus& node, const Say& say);
 // the service of this node has logged, as it is. Returns whether all is durable.
 Result<bool> take_down_job(const NodeStatus& node, const Say& say, const Say& log);
 
-// What the user should know: the job was slower than it could be, or read something else.
-std::vector<std::string> loss_lines(const wire::StoreState& state);
-
 }  // namespace millrace::store

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cstdlib>
 
 #include "store/job/job_peers.h"
 #include "store/job/node_report.h"
@@ -17,12 +17,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 TEST(StoreJob, SaysWhatWasLostAndNothingElse) {
-  wire::StoreState state{};
-  std::strcpy(state.origin, "/shared/data");
-  EXPECT_THAT(loss_lines(state), IsEmpty());
-  state.counters.fallbacks = 2;
-  state.counters.errors = 1;
-  EXPECT_THAT(loss_lines(state),
+  wire::StoreCounters counters{};
+  EXPECT_THAT(loss_lines(counters, "/shared/data"), IsEmpty());
+  counters.fallbacks = 2;
+  counters.errors = 1;
+  EXPECT_THAT(loss_lines(counters, "/shared/data"),
               ElementsAre("2 files were read from /shared/data instead of the store",
                           "1 error while files were made or opened"));
 }

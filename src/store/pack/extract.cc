@@ -169,18 +169,8 @@ class Extraction {
   }
 
   Status make_link(uint32_t index) {
-    const std::string path = catalogue_.path(index);
-    const std::string name = base_name(path);
-    const std::string target(catalogue_.link_target(index));
-    ASSIGN_OR_RETURN(const File parent, open_parent(top_, path));
-    if (::symlinkat(target.c_str(), parent.fd(), name.c_str()) != 0) {
-      return fail_os(errno, "cannot create the link");
-    }
-    const FileTimes times(catalogue_.entry(index).mtime_ns);
-    if (::utimensat(parent.fd(), name.c_str(), times.times, AT_SYMLINK_NOFOLLOW) != 0) {
-      return fail_os(errno, "cannot set its time");
-    }
-    return {};
+    return make_link_below(top_, catalogue_.path(index), catalogue_.link_target(index),
+                           catalogue_.entry(index).mtime_ns);
   }
 
   Status finish_directory(uint32_t index) {

@@ -1,9 +1,13 @@
 #include "store/pack/open_below.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <string>
+
+#include "store/pack/file_times.h"
 
 namespace millrace::store {
 namespace {
@@ -43,6 +47,19 @@ Result<File> open_parent(const File& directory, std::string_view path) {
 
 std::string base_name(std::string_view path) {
   return std::string(path.substr(path.rfind('/') + 1));
+}
+
+Status make_link_below(const File& directory, const std::string& path, std::string_view target,
+                       int64_t mtime_ns) {
+  const std::string name = base_name(path);
+  ASSIGN_OR_RETURN(const File parent, open_parent(directory, path));
+  if (::symlinkat(std::string(target).c_str(), parent.fd(), name.c_str()) != 0) {
+    return fail_os(errno, "cannot create the link");
+  }
+  if (::utimensat(parent.fd(), name.c_str(), FileTimes(mtime_ns).times, AT_SYMLINK_NOFOLLOW) != 0) {
+    return fail_os(errno, "cannot set its time");
+  }
+  return {};
 }
 
 }  // namespace millrace::store

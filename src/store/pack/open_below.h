@@ -4,6 +4,8 @@
 // in several steps.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "base/io/file.h"
@@ -23,5 +25,9 @@ Result<File> open_parent(const File& directory, std::string_view path);
 
 // The last component of a path.
 std::string base_name(std::string_view path);
+
+// A symbolic link at `path`, with its time.
+Status make_link_below(const File& directory, const std::string& path, std::string_view target,
+                       int64_t mtime_ns);
 
 }  // namespace millrace::store

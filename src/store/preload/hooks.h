@@ -62,6 +62,16 @@ auto on_path(int directory, const char* path, Last last, Inside inside, Outside 
   return failure<Result>(place.error);
 }
 
+// call(directory, path) with the real name of an entry, or another path. The call does not change
+// the file, and reads it only if it opens it.
+template <typename Call>
+auto on_real_path(int directory, const char* path, Last last, Call call) {
+  const auto inside = [&](uint32_t entry) {
+    return with_real_path(entry, [&](const char* real) { return call(AT_FDCWD, real); });
+  };
+  return on_path(directory, path, last, inside, call);
+}
+
 // Whether the buffer has to do with a created name.
 inline bool concerns_buffer(const Place& place) {
   return client.has_buffer() && place.is_created &&

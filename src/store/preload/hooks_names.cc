@@ -83,14 +83,6 @@ char* give_created_name(const Place& place, char* out) {
 
 constinit Real<int(const char*)> real_chdir{"chdir"};
 
-// call(path) with the real name of an entry. The call does not change or read it.
-template <typename Call>
-auto on_real_path(const char* path, Last last, Call call) {
-  return on_path(
-      AT_FDCWD, path, last, [&](uint32_t entry) { return with_real_path(entry, call); },
-      [&](int, const char* other) { return call(other); });
-}
-
 Last last_unless(bool keeps_link) { return keeps_link ? Last::kKeepLink : Last::kFollow; }
 
 bool is_below_root(const char* path) {
@@ -103,7 +95,7 @@ constinit Real<void*(const char*, int)> real_dlopen{"dlopen"};
 
 [[gnu::noinline]] void* open_library(const char* path, int mode) {
   bool was_found = false;
-  void* library = on_real_path(path, Last::kFollow, [&](const char* real) -> void* {
+  void* library = on_real_path(AT_FDCWD, path, Last::kFollow, [&](int, const char* real) -> void* {
     // The loader does not tell by errno that a file is missing.
     static constinit Real<int(int, const char*, int, int)> exists{"faccessat"};
     if (exists(AT_FDCWD, real, F_OK, 0) != 0) return nullptr;
@@ -252,7 +244,8 @@ long pathconf(const char* path, int name) {
     if (value < 0 && errno == ENOTDIR) errno = place.error;
     return value;
   }
-  return on_real_path(path, Last::kFollow, call);
+  return on_real_path(AT_FDCWD, path, Last::kFollow,
+                      [&](int, const char* other) { return call(other); });
 }
 
 // What programs create is watched where it is.
@@ -277,12 +270,8 @@ int inotify_add_watch(int fd, const char* path, uint32_t mask) {
 
 int fanotify_mark(int fd, unsigned flags, uint64_t mask, int directory, const char* path) {
   static constinit Real<int(int, unsigned, uint64_t, int, const char*)> real{"fanotify_mark"};
-  return on_path(
+  return on_real_path(
       directory, path, last_unless((flags & FAN_MARK_DONT_FOLLOW) != 0),
-      [&](uint32_t entry) {
-        return with_real_path(
-            entry, [&](const char* other) { return real(fd, flags, mask, AT_FDCWD, other); });
-      },
       [&](int base, const char* other) { return real(fd, flags, mask, base, other); });
 }
 
@@ -291,12 +280,8 @@ int name_to_handle_at(int directory, const char* path, struct file_handle* handl
   static constinit Real<int(int, const char*, struct file_handle*, int*, int)> real{
       "name_to_handle_at"};
   if (!is_bad(path) && *path == '\0' && !make_real(directory)) return -1;
-  return on_path(
+  return on_real_path(
       directory, path, last_unless((flags & AT_SYMLINK_FOLLOW) == 0),
-      [&](uint32_t entry) {
-        return with_real_path(
-            entry, [&](const char* other) { return real(AT_FDCWD, other, handle, mount, flags); });
-      },
       [&](int base, const char* other) { return real(base, other, handle, mount, flags); });
 }
 

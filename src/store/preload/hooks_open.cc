@@ -206,16 +206,13 @@ auto opening_place(int directory, const char* path, int flags, mode_t mode, cons
   return creating(place, [&](const char* created) { return way.created(created); });
 }
 
-// outside(directory, path) is the real call.
-template <typename Outside>
 struct DescriptorWay {
   int flags;
   mode_t mode;
-  Outside outside;
 
   int entry(uint32_t entry) const { return open_entry(entry, flags, mode); }
   int other(int directory, const char* path) const {
-    return making_number([&] { return outside(directory, path); });
+    return making_number([&] { return real_openat.get()(directory, path, flags, mode); });
   }
   int created(const char* path) const {
     const int fd = other(AT_FDCWD, path);
@@ -225,12 +222,11 @@ struct DescriptorWay {
   int buffered(int fd) const { return fd; }
 };
 
-template <typename Outside>
-int opening(int directory, const char* path, int flags, mode_t mode, Outside outside) {
+int opening(int directory, const char* path, int flags, mode_t mode) {
   if (const int fd = open_guessed(path, flags); fd >= 0) return fd;
   // The kernel ignores the others, too.
   if ((flags & O_PATH) != 0) flags &= O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
-  return opening_place(directory, path, flags, mode, DescriptorWay<Outside>{flags, mode, outside});
+  return opening_place(directory, path, flags, mode, DescriptorWay{flags, mode});
 }
 
 mode_t mode_of(int flags, va_list arguments) {
@@ -405,38 +401,25 @@ int open(const char* path, int flags, ...) {
   va_start(arguments, flags);
   const mode_t mode = mode_of(flags, arguments);
   va_end(arguments);
-  return opening(AT_FDCWD, path, flags, mode, [&](int directory, const char* other) {
-    return real_openat.get()(directory, other, flags, mode);
-  });
+  return opening(AT_FDCWD, path, flags, mode);
 }
 
-int __open_2(const char* path, int flags) {
-  return opening(AT_FDCWD, path, flags, 0, [&](int directory, const char* other) {
-    return real_openat.get()(directory, other, flags, 0);
-  });
-}
+int __open_2(const char* path, int flags) { return opening(AT_FDCWD, path, flags, 0); }
 
 int openat(int directory, const char* path, int flags, ...) {
   va_list arguments;
   va_start(arguments, flags);
   const mode_t mode = mode_of(flags, arguments);
   va_end(arguments);
-  return opening(directory, path, flags, mode, [&](int base, const char* other) {
-    return real_openat.get()(base, other, flags, mode);
-  });
+  return opening(directory, path, flags, mode);
 }
 
 int __openat_2(int directory, const char* path, int flags) {
-  return opening(directory, path, flags, 0, [&](int base, const char* other) {
-    return real_openat.get()(base, other, flags, 0);
-  });
+  return opening(directory, path, flags, 0);
 }
 
 int creat(const char* path, mode_t mode) {
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
-  return opening(AT_FDCWD, path, kFlags, mode, [&](int directory, const char* other) {
-    return real_openat.get()(directory, other, kFlags, mode);
-  });
+  return opening(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
 }
 
 FILE* fopen(const char* path, const char* mode) {

@@ -12,6 +12,7 @@
 #include "hook/program_memory.h"
 #include "hook/syscall.h"
 #include "hook/text.h"
+#include "hook/vfork.h"
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
 #include "store/preload/program_file.h"
@@ -445,16 +446,11 @@ int execveat(int directory, const char* path, char* const arguments[], char* con
       return natively(directory,
                       [&] { return real(directory, path, arguments, completed, flags); });
     }
-    return on_path(
-        directory, path, (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow,
-        [&](uint32_t entry) {
-          return with_real_path(entry, [&](const char* other) {
-            return real(AT_FDCWD, other, arguments, completed, flags);
-          });
-        },
-        [&](int base, const char* other) {
-          return real(base, other, arguments, completed, flags);
-        });
+    return on_real_path(directory, path,
+                        (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow,
+                        [&](int base, const char* other) {
+                          return real(base, other, arguments, completed, flags);
+                        });
   });
 }
 
@@ -496,77 +492,4 @@ long millrace_store_failed_vfork(long error) {
 
 }  // extern "C"
 
-// The child returns into the caller's frame and may change all of it before the parent continues.
-// So nothing of ours may be on the stack across the system call: the return address is in a
-// register.
-#if defined(__x86_64__)
-asm(R"(
-  .text
-  .globl vfork
-  .type vfork, @function
-vfork:
-  .cfi_startproc
-  endbr64
-  subq $8, %rsp
-  .cfi_adjust_cfa_offset 8
-  call millrace_store_before_vfork
-  addq $8, %rsp
-  .cfi_adjust_cfa_offset -8
-  popq %rdi
-  .cfi_adjust_cfa_offset -8
-  .cfi_register %rip, %rdi
-  movl $58, %eax
-  syscall
-  pushq %rdi
-  .cfi_adjust_cfa_offset 8
-  .cfi_offset %rip, -8
-  testq %rax, %rax
-  jz 1f
-  js 2f
-  pushq %rax
-  .cfi_adjust_cfa_offset 8
-  call millrace_store_after_vfork
-  popq %rax
-  .cfi_adjust_cfa_offset -8
-1:
-  ret
-2:
-  movq %rax, %rdi
-  jmp millrace_store_failed_vfork
-  .cfi_endproc
-  .size vfork, .-vfork
-  .globl __vfork
-  .set __vfork, vfork
-)");
-#elif defined(__aarch64__)
-asm(R"(
-  .text
-  .globl vfork
-  .type vfork, %function
-vfork:
-  .cfi_startproc
-  stp x29, x30, [sp, -16]!
-  bl millrace_store_before_vfork
-  ldp x29, x30, [sp], 16
-  mov x0, #0x4111
-  mov x1, #0
-  mov x2, #0
-  mov x3, #0
-  mov x4, #0
-  mov x8, #220
-  svc #0
-  cbz x0, 1f
-  tbnz x0, #63, 2f
-  stp x0, x30, [sp, -16]!
-  bl millrace_store_after_vfork
-  ldp x0, x30, [sp], 16
-1:
-  ret
-2:
-  b millrace_store_failed_vfork
-  .cfi_endproc
-  .size vfork, .-vfork
-  .globl __vfork
-  .set __vfork, vfork
-)");
-#endif
+asm("define_vfork millrace_store_before_vfork, millrace_store_after_vfork, millrace_store_failed_vfork");

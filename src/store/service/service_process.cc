@@ -129,19 +129,6 @@ void stay_until_end(const EndCauses& causes, const std::filesystem::path& node, 
   }
 }
 
-// What programs lost, for whoever reads the log.
-void log_losses(ServiceLog& log, const Service& service) {
-  const wire::StoreCounters& counters = service.counters();
-  if (counters.fallbacks != 0) {
-    log.write(fmt::format("{} read from the origin instead of the store",
-                          counted(counters.fallbacks, "file was", "files were")));
-  }
-  if (counters.errors != 0) {
-    log.write(fmt::format("{} while files were made or opened",
-                          counted(counters.errors, "error", "errors")));
-  }
-}
-
 // The ends of pipes that the child uses.
 struct ChildPipes {
   File reports;
@@ -203,7 +190,9 @@ int run_child(ServiceProcessOptions options, ChildPipes pipes) {
   if (!tell(pipes.reports, kStarted, node.string())) return 1;  // nobody knows of us
   static_cast<void>(pipes.reports.close());
   stay_until_end({.signals = signals, .watched = options.watched, .ended = ended}, node, is_rank);
-  if (is_rank) log_losses(log, **service);
+  if (is_rank) {
+    for (const auto& line : loss_lines((*service)->counters(), "the origin")) log.write(line);
+  }
   return (*service)->finish() ? 0 : kExitNotSaved;
 }
 
@@ -342,6 +331,19 @@ int attend_rank_service(const RankService& service) {
   ::waitpid(service.pid, &status, 0);
   if (WIFSIGNALED(status)) save_until_end(service, signals);
   return status;
+}
+
+std::vector<std::string> loss_lines(const wire::StoreCounters& counters, std::string_view origin) {
+  std::vector<std::string> lines;
+  if (counters.fallbacks != 0) {
+    lines.push_back(fmt::format("{} read from {} instead of the store",
+                                counted(counters.fallbacks, "file was", "files were"), origin));
+  }
+  if (counters.errors != 0) {
+    lines.push_back(fmt::format("{} while files were made or opened",
+                                counted(counters.errors, "error", "errors")));
+  }
+  return lines;
 }
 
 Result<ProcessPipe> make_pipe() {

@@ -8,6 +8,9 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/io/file.h"
 #include "base/result.h"
@@ -64,6 +67,10 @@ Result<RankService> start_rank_service(ServiceProcessOptions options,
 // (SIGTERM, SIGINT, SIGHUP), so does the service, unless programs use it. Returns its wait status,
 // or 0 if it stays.
 int attend_rank_service(const RankService& service);
+
+// What the user should know at the end: the job was slower than it could be, or read something
+// else.
+std::vector<std::string> loss_lines(const wire::StoreCounters& counters, std::string_view origin);
 
 // ---- for processes that start a service ----
 

@@ -12,6 +12,7 @@
 #include "hook/program_memory.h"
 #include "hook/scratch.h"
 #include "hook/syscall.h"
+#include "hook/vfork.h"
 #include "trace/preload/hooks/hooks.h"
 #include "trace/preload/mappings.h"
 #include "wire/store_state.h"
@@ -291,81 +292,7 @@ void quick_exit(int code) {
 
 }  // extern "C"
 
-// The child returns into the caller's frame and may change all of it before the parent continues.
-// So nothing of ours may be on the stack across the system call: the return address is in a
-// register.
-#if defined(__x86_64__)
-asm(R"(
-  .text
-  .globl vfork
-  .type vfork, @function
-vfork:
-  .cfi_startproc
-  endbr64
-  subq $8, %rsp
-  .cfi_adjust_cfa_offset 8
-  call millrace_before_vfork
-  addq $8, %rsp
-  .cfi_adjust_cfa_offset -8
-  popq %rdi
-  .cfi_adjust_cfa_offset -8
-  .cfi_register %rip, %rdi
-  movl $58, %eax
-  syscall
-  pushq %rdi
-  .cfi_adjust_cfa_offset 8
-  .cfi_offset %rip, -8
-  testq %rax, %rax
-  jz 1f
-  js 2f
-  pushq %rax
-  .cfi_adjust_cfa_offset 8
-  movq %rax, %rdi
-  call millrace_after_vfork
-  popq %rax
-  .cfi_adjust_cfa_offset -8
-1:
-  ret
-2:
-  movq %rax, %rdi
-  jmp millrace_failed_vfork
-  .cfi_endproc
-  .size vfork, .-vfork
-  .globl __vfork
-  .set __vfork, vfork
-)");
-#elif defined(__aarch64__)
-asm(R"(
-  .text
-  .globl vfork
-  .type vfork, %function
-vfork:
-  .cfi_startproc
-  stp x29, x30, [sp, -16]!
-  bl millrace_before_vfork
-  ldp x29, x30, [sp], 16
-  mov x0, #0x4111
-  mov x1, #0
-  mov x2, #0
-  mov x3, #0
-  mov x4, #0
-  mov x8, #220
-  svc #0
-  cbz x0, 1f
-  tbnz x0, #63, 2f
-  stp x0, x30, [sp, -16]!
-  bl millrace_after_vfork
-  ldp x0, x30, [sp], 16
-1:
-  ret
-2:
-  b millrace_failed_vfork
-  .cfi_endproc
-  .size vfork, .-vfork
-  .globl __vfork
-  .set __vfork, vfork
-)");
-#endif
+asm("define_vfork millrace_before_vfork, millrace_after_vfork, millrace_failed_vfork");
 
 // Other names of the same calls: for 64-bit files, and internal to the C library. Defined in
 // assembly, because headers declare some of them with types of their own, of the same layout.
