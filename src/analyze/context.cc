@@ -264,7 +264,7 @@ void find_training(Context& context, const RegionsPass& pass) {
     if (!steps.empty()) {
       group.training = {steps.front().begin_ns, steps.back().end_ns};
     } else if (group.main != trace::kNoProcess) {
-      group.training = in_window(context, pass.compute_spans[static_cast<size_t>(group.main)]);
+      group.training = in_window(context, pass.training_spans[static_cast<size_t>(group.main)]);
     }
   }
 }

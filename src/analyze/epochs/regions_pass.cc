@@ -24,7 +24,7 @@ struct BlockRegions {
   std::vector<ThreadIndex> computing;
   std::vector<ThreadIndex> training;
   uint64_t compute_regions = 0;
-  Interval compute_span;
+  Interval training_span;
   Interval device_span;
   std::vector<MarkedSpan> spans;
   std::vector<LongRegion> long_regions;
@@ -137,7 +137,7 @@ class BlockReader {
     }
     if (is_of_training(role)) add_new(columns.thread[i], of.training);
     if (role == Role::kWait || role == Role::kFetch || role == Role::kCompute) {
-      extend(of.compute_span, time);
+      extend(of.training_span, time);
     }
     if (role != Role::kCompute) return role;
     ++of.compute_regions;
@@ -175,7 +175,7 @@ void join(BlockRegions&& of, trace::ProcessIndex process, RegionsPass& pass) {
   }
   if (of.compute_regions > 0) {
     pass.compute_regions[static_cast<size_t>(process)] += of.compute_regions;
-    extend(pass.compute_spans[static_cast<size_t>(process)], of.compute_span);
+    extend(pass.training_spans[static_cast<size_t>(process)], of.training_span);
   }
   if (of.device_span.begin_ns < of.device_span.end_ns) {
     extend(pass.device_spans[static_cast<size_t>(process)], of.device_span);
@@ -250,7 +250,7 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   pass.thread_computes.assign(trace.threads().size(), false);
   pass.thread_trains.assign(trace.threads().size(), false);
   pass.compute_regions.assign(trace.processes().size(), 0);
-  pass.compute_spans.assign(trace.processes().size(), {});
+  pass.training_spans.assign(trace.processes().size(), {});
   pass.device_spans.assign(trace.processes().size(), {});
   std::mutex mutex;
   const BlockReader reader(trace, options);

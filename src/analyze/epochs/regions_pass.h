@@ -25,7 +25,7 @@ struct RegionsPass {
   std::vector<bool> thread_trains;         // indexed by thread: computes, waits or saves, and does
                                            // not only load data
   std::vector<uint64_t> compute_regions;   // indexed by process
-  std::vector<Interval> compute_spans;     // indexed by process: from the first to the last, with
+  std::vector<Interval> training_spans;    // indexed by process: from the first to the last, with
                                            // waits and fetches
   std::vector<Interval> device_spans;      // indexed by process: the same for the accelerator
   std::map<trace::ProcessIndex, std::vector<MarkedSpan>> spans;  // unordered, with duplicates
