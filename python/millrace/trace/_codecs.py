@@ -14,7 +14,7 @@ from millrace.trace import names
 
 DONE = "_millrace_codecs_marked"
 
-thread = threading.local()  # is_fetching, set by _torch
+thread = threading.local()  # is_fetching, set by _torch; epochs, by _loaders
 
 # Functions by module, and methods by module and class.
 FUNCTIONS = {
