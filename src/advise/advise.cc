@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "advise/loop_loading.h"
 #include "advise/rules/rules.h"
 
 namespace millrace::advise {
@@ -73,6 +72,17 @@ constexpr Rule kRules[] = {
      Aim::kSymptom},
     {kFailed, "a job that ended with an error", judge_job_failed, kOfNothing},
 };
+
+// Whether the job can use the change.
+bool fits(const Case& given, const Change& change) {
+  const Machine& machine = given.machine;
+  if (change.framework == "pytorch") return given.job.framework != "tensorflow";
+  if (change.framework == "tf.data") return given.job.framework != "pytorch";
+  if (change.framework == "hdf5") return uses_hdf5(given.profile);
+  if (change.framework != "lustre") return true;
+  return machine.data_file_system.empty() ? machine.data_storage == Storage::kParallel
+                                          : machine.data_file_system == "lustre";
+}
 
 const Rule& rule_of(const Finding& finding) {
   return *std::find_if(std::begin(kRules), std::end(kRules),
@@ -196,13 +206,14 @@ int place_of(const Finding& finding) {
 
 std::span<const Rule> rules() { return kRules; }
 
-std::vector<Finding> advise(const analyze::Profile& recorded, const Machine& machine) {
-  const analyze::Profile profile = with_helper_reads(with_loop_loading(recorded));
+std::vector<Finding> advise(const analyze::Profile& profile, const Machine& machine) {
+  const Case given(profile, machine);
   std::vector<Finding> findings;
   for (const Rule& rule : kRules) {
-    auto finding = rule.judge(profile, machine);
+    auto finding = rule.judge(given);
     if (!finding) continue;
     finding->rule = rule.name;
+    std::erase_if(finding->changes, [&](const Change& change) { return !fits(given, change); });
     findings.push_back(*std::move(finding));
   }
   drop_explained(findings);

@@ -18,6 +18,8 @@
 
 namespace millrace::advise {
 
+struct Case;
+
 enum class Severity : uint8_t {
   kNote,     // worth knowing; costs little or nothing now
   kWarning,  // costs time, or will at a larger scale
@@ -42,21 +44,25 @@ struct Gain {
   uint64_t saved_ns = 0;     // of the wall time; 0: not estimated
   double share = 0;          // of training time, or of the wall time
   bool of_training = false;  // which of them
-  std::string how;
+  std::string how = {};
 };
 
 struct Finding {
-  std::string rule;  // "small-reads"; advise() fills it in
+  std::string rule = {};  // "small-reads"; advise() fills it in
   Severity severity{};
-  std::string title;
-  std::string mostly_for;  // "decoding": what most of the waiting is for, if the rule knows
-  std::vector<Evidence> evidence;
-  std::string threshold;  // "most reads under 64 KiB", and the reason
-  std::vector<Change> changes;
-  Gain gain;
-  std::optional<Gain> tried;  // what `millrace store` gained when it was tried (trial.h)
+  std::string kind = {};        // what is wrong, in a few words: "small reads"
+  std::string details = {};     // "16 KiB on average"; empty if the kind says all
+  std::string mostly_for = {};  // "decoding": what most of the waiting is for, if the rule knows
+  std::vector<Evidence> evidence = {};
+  std::string threshold = {};        // "most reads under 64 KiB", and the reason
+  std::vector<Change> changes = {};  // advise() removes those for another framework
+  Gain gain = {};
+  std::optional<Gain> tried = {};  // what `millrace store` gained when it was tried (trial.h)
   // Other findings about the same seconds, largest gain first: each is another way to save them.
-  std::vector<Finding> also;
+  std::vector<Finding> also = {};
+
+  // "small reads: 16 KiB on average"
+  std::string title() const { return details.empty() ? kind : kind + ": " + details; }
 };
 
 // Which time a problem costs. Findings about the same time are one finding with several cures.
@@ -82,7 +88,7 @@ enum class Aim : uint8_t {
 struct Rule {
   std::string_view name;
   std::string_view summary;  // what it looks for, for `advise --rules`
-  std::optional<Finding> (*judge)(const analyze::Profile& profile, const Machine& machine);
+  std::optional<Finding> (*judge)(const Case& given);
   Seconds seconds = kOfLoading;
   Aim aim = Aim::kCause;
 };

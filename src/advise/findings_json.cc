@@ -27,7 +27,7 @@ void write_finding(JsonWriter& json, const Finding& finding) {
   json.begin_object();
   json.field("rule", finding.rule);
   json.field("severity", kSeverityNames[static_cast<size_t>(finding.severity)]);
-  json.field("title", finding.title);
+  json.field("title", finding.title());
   json.key("evidence");
   json.begin_list();
   for (const Evidence& evidence : finding.evidence) {

@@ -15,7 +15,8 @@ Finding sample() {
   Finding finding;
   finding.rule = "small-reads";
   finding.severity = Severity::kProblem;
-  finding.title = "small reads: 16 KiB on average";
+  finding.kind = "small reads";
+  finding.details = "16 KiB on average";
   finding.evidence = {
       {"97 % of 12,000 data reads are under 64 KiB; the mean is 16 KiB", "data_reads"},
       {"they took 32 s in total, and /data/\x1b[31mred\n.bin most of it", "files:/d"}};
@@ -32,7 +33,7 @@ Finding other_way(std::string title, uint64_t saved_ns) {
   Finding finding;
   finding.rule = "many-small-files";
   finding.severity = Severity::kWarning;
-  finding.title = std::move(title);
+  finding.kind = std::move(title);
   finding.changes = {{"any", "pack them"}};
   finding.gain = {.saved_ns = saved_ns, .share = static_cast<double>(saved_ns) / 40e9, .how = ""};
   return finding;
@@ -132,7 +133,7 @@ TEST(FindingsBrief, HasTwoLinesEachAndCountsTheRest) {
 
 TEST(FindingsBrief, NeverCutsTheSaving) {
   Finding finding = sample();
-  finding.title = "a title of so many words that it does not fit on a line of any usual terminal";
+  finding.kind = "a title of so many words that it does not fit on a line of any usual terminal";
   finding.gain.saved_ns = 200'000'000'000;
   for (const size_t columns : {20u, 40u, 60u, 80u}) {
     const auto lines = lines_of(findings_brief({finding}, 1, {.columns = columns}));

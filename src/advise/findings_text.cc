@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "advise/judging.h"
+#include "advise/wording.h"
 #include "base/text/table.h"
 #include "base/text/text.h"
 #include "base/text/units.h"
@@ -87,7 +87,7 @@ std::vector<const Finding*> ways_of(const Finding& finding) {
 void add_way(std::string& out, const Finding& way, std::string_view label,
              const Terminal& terminal) {
   if (!label.empty()) {
-    add(out, label, fmt::format("{} ({}): {}", way.title, way.rule, gain_text(way)), terminal);
+    add(out, label, fmt::format("{} ({}): {}", way.title(), way.rule, gain_text(way)), terminal);
   }
   for (const Change& change : way.changes) {
     add(out, change.framework == "any" ? "  do" : "  " + change.framework, change.text, terminal);
@@ -97,8 +97,8 @@ void add_way(std::string& out, const Finding& way, std::string_view label,
 }
 
 void add_finding(std::string& out, const Finding& finding, const Terminal& terminal) {
-  add(out, name_of(finding.severity), fmt::format("{} ({})", finding.title, finding.rule), terminal,
-      style_of(finding.severity));
+  add(out, name_of(finding.severity), fmt::format("{} ({})", finding.title(), finding.rule),
+      terminal, style_of(finding.severity));
   const std::vector<const Finding*> ways = ways_of(finding);
   for (const Finding* way : ways) {
     const std::string_view first = way == &finding ? "" : "  first";
@@ -161,7 +161,7 @@ std::string findings_brief(const std::vector<Finding>& findings, size_t count_ma
     const std::string_view severity = name_of(findings[i].severity);
     out += styled(severity, style_of(findings[i].severity), terminal.color);
     out.append(kIndent - severity.size(), ' ');
-    out += shorten(printable(findings[i].title), columns) + "\n";
+    out += shorten(printable(findings[i].title()), columns) + "\n";
     out.append(kIndent, ' ');
     out += saving_and_change(*ways_of(findings[i]).front(), columns) + "\n";
   }

@@ -27,20 +27,10 @@ std::set<std::string_view> data_directories(const Profile& profile) {
   return directories;
 }
 
-bool is_writing(const Profile& profile, const Stall& stall) {
-  const wire::CallKind kind = kind_of(profile, stall.name);
-  return kind == wire::CallKind::kWrite || kind == wire::CallKind::kSync;
-}
-
-bool has_writes_in(const Profile& profile, const std::string& directory) {
-  return std::any_of(profile.stalls.begin(), profile.stalls.end(), [&](const Stall& stall) {
-    return stall.phase == kInTraining && stall.directory == directory && is_writing(profile, stall);
-  });
-}
-
 // Calls of the gaps in which the loop reads: of reading, and of finding files on the way.
 bool belongs_to_reading(const Profile& profile, const Stall& stall) {
-  if (stall.phase != kInTraining || stall.name.empty() || is_writing(profile, stall)) return false;
+  if (stall.phase != kInTraining || stall.name.empty() || is_writing(profile, stall.name))
+    return false;
   // Where the loop writes, it also opens files to write.
   const bool reads = kind_of(profile, stall.name) == wire::CallKind::kRead;
   return stall.directory != "/dev/shm" && (reads || !has_writes_in(profile, stall.directory));
@@ -65,15 +55,15 @@ HelperReads helper_reads_of(const Profile& profile) {
   }
   reads = std::min(reads, data.reads);
   read_ns = std::min(read_ns, data.read_ns);
-  const auto without = [&](uint64_t count, uint64_t time_ns) {
+  const auto leave_out = [&](uint64_t count, uint64_t time_ns) {
     reads -= std::min(reads, count);
     read_ns -= std::min(read_ns, time_ns);
   };
-  without(loading.reads, loading.read_ns);
+  leave_out(loading.reads, loading.read_ns);
   // Those of the training loop itself.
   for (const Stall& stall : profile.stalls) {
     const bool reads_files = kind_of(profile, stall.name) == wire::CallKind::kRead;
-    if (stall.phase == kInTraining && reads_files) without(stall.count, stall.time_ns);
+    if (stall.phase == kInTraining && reads_files) leave_out(stall.count, stall.time_ns);
   }
   if (reads < kCallsMin || read_ns / reads < kWaitingReadNs) return {};
   double in_flight = 1;
@@ -88,7 +78,7 @@ HelperReads helper_reads_of(const Profile& profile) {
 
 void add(const Profile& profile, const Stall& stall, Loading& loading) {
   loading.work_ns += stall.stall_ns;
-  loading.other_ns += stall.stall_ns - std::min(stall.stall_ns, stall.time_ns);
+  loading.other_ns += minus(stall.stall_ns, stall.time_ns);
   const uint64_t time_ns = std::min(stall.stall_ns, stall.time_ns);
   if (stall.name.starts_with("H5")) {
     loading.library_ns += time_ns;
@@ -156,7 +146,7 @@ Loading loading_in_waits(const Profile& profile) {
     return {};
   }
   const uint64_t known_ns = loading.read_ns + loading.metadata_ns + loading.library_ns;
-  loading.other_ns = loading.work_ns - std::min(loading.work_ns, known_ns);
+  loading.other_ns = minus(loading.work_ns, known_ns);
   loading.in_flight = 1;
   return loading;
 }

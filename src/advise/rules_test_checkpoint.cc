@@ -51,14 +51,14 @@ TEST(CheckpointStall, ThreeRanksWaitForOne) {
   const analyze::Profile profile = training_with_checkpoints({});
   ASSERT_THAT(rules_found(profile), ElementsAre("checkpoint-stall"));
   const Finding finding = advise(profile, {}).front();
-  EXPECT_THAT(finding.title, HasSubstr("3 ranks wait while one writes"));
+  EXPECT_THAT(finding.title(), HasSubstr("3 ranks wait while one writes"));
   EXPECT_NEAR(finding.gain.share, 0.25, 0.03);
 }
 
 TEST(CheckpointStall, ASingleRankStopsTraining) {
   const analyze::Profile profile = training_with_checkpoints({.ranks = 1});
   ASSERT_THAT(rules_found(profile), ElementsAre("checkpoint-stall"));
-  EXPECT_THAT(advise(profile, {}).front().title, HasSubstr("training stops"));
+  EXPECT_THAT(advise(profile, {}).front().title(), HasSubstr("training stops"));
 }
 
 TEST(CheckpointStall, IgnoresFourPercent) {

@@ -324,7 +324,7 @@ TEST(FitsMemory, CountsTheMemoryOfAllHosts) {
   const analyze::Profile profile = two_epochs(20ms);
   const Machine machine{.memory_bytes = kGiB};
   ASSERT_THAT(rules_found(profile, machine), ElementsAre("fits-memory"));
-  EXPECT_THAT(advise(profile, machine).front().title, HasSubstr("combined memory"));
+  EXPECT_THAT(advise(profile, machine).front().title(), HasSubstr("combined memory"));
 }
 
 TEST(FitsMemory, CountsTerabytesOfMemory) {

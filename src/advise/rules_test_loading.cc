@@ -138,9 +138,9 @@ TEST(DataFormat, IsTakenFromTheExtension) {
   EXPECT_EQ(first_rule({.extension = ".npz"}), "compressed-samples");
   EXPECT_EQ(first_rule({.extension = ".csv"}), "text-parsing");
   EXPECT_EQ(first_rule({.extension = ".jpg"}), "decode-bound");
-  EXPECT_THAT(first(job_of({.extension = ".jpg"})).title, HasSubstr("decoding .jpg"));
+  EXPECT_THAT(first(job_of({.extension = ".jpg"})).title(), HasSubstr("decoding .jpg"));
   EXPECT_EQ(first_rule({.extension = ".bin"}), "slow-transform");
-  EXPECT_THAT(first(job_of({.extension = ".bin"})).title, HasSubstr("the dataset's own code"));
+  EXPECT_THAT(first(job_of({.extension = ".bin"})).title(), HasSubstr("the dataset's own code"));
 }
 
 TEST(DataFormat, IsWhatTheBytesSayIfTheNameSaysNothing) {
@@ -157,7 +157,7 @@ TEST(DataFormat, IsWhatTheBytesSayIfTheNameSaysNothing) {
 TEST(DecodeBound, IsKnownByTheRegionsOfDecoders) {
   const Code records{.extension = ".rec", .decode_ns = 5 * kSecondNs};
   EXPECT_EQ(first_rule(records), "decode-bound");
-  EXPECT_THAT(first(job_of(records)).title, HasSubstr("what is in .rec"));
+  EXPECT_THAT(first(job_of(records)).title(), HasSubstr("what is in .rec"));
   EXPECT_EQ(first_rule({.extension = ".tsv", .decode_ns = 5 * kSecondNs}), "decode-bound");
   EXPECT_EQ(first_rule({.extension = ".tsv", .decode_ns = kSecondNs / 2}), "text-parsing");
   EXPECT_EQ(first_rule({.extension = ".rec", .decode_ns = kSecondNs / 2}), "slow-transform");
@@ -223,11 +223,11 @@ TEST(TextParsing, IsNotASmallIndexBesideTheData) {
 // Decoding is what decoders did; the rest is named as what it is.
 TEST(DecodeBound, SaysHowLongDecodingTook) {
   const Finding little = first(job_of({.extension = ".jpg", .decode_ns = 3 * kSecondNs}));
-  EXPECT_THAT(little.title, HasSubstr("decoding and transforming .jpg"));
+  EXPECT_THAT(little.title(), HasSubstr("decoding and transforming .jpg"));
   EXPECT_THAT(little.evidence[1].text,
               HasSubstr("decoding took 3 s, transforms and other code 5 s"));
   const Finding most = first(job_of({.extension = ".jpg", .decode_ns = 8 * kSecondNs}));
-  EXPECT_THAT(most.title, HasSubstr("decoding .jpg"));
+  EXPECT_THAT(most.title(), HasSubstr("decoding .jpg"));
   EXPECT_THAT(most.evidence[1].text, HasSubstr("decoding took 8 s, calls"));
 }
 
@@ -282,10 +282,10 @@ TEST(SlowTransform, TakesHalfOfTheLoading) {
   Profile profile = waiting_job(".npy");
   profile.loading.transform_ns = 5 * kSecondNs;
   profile.loading.other_ns = 3 * kSecondNs;
-  EXPECT_THAT(first(profile).title, HasSubstr("transforms"));
+  EXPECT_THAT(first(profile).title(), HasSubstr("transforms"));
   profile.loading.transform_ns = 3 * kSecondNs;
   profile.loading.other_ns = 5 * kSecondNs;
-  EXPECT_THAT(first(profile).title, HasSubstr("the dataset's own code"));
+  EXPECT_THAT(first(profile).title(), HasSubstr("the dataset's own code"));
 }
 
 // Two workers on two cores, always busy. A step takes 4 ms when they are not, and 20 ms on average.
@@ -527,7 +527,7 @@ TEST(LoopStall, NamesTheCallsOfTheTrainingLoop) {
   profile.stalls = {stall("fsync", "/out/logs")};
   const Finding finding = first(profile);
   EXPECT_EQ(finding.rule, "loop-stall");
-  EXPECT_THAT(finding.title, HasSubstr("write files (fsync)"));
+  EXPECT_THAT(finding.title(), HasSubstr("write files (fsync)"));
   EXPECT_THAT(finding.evidence[0].text, HasSubstr("/out/logs"));
   EXPECT_EQ(finding.gain.saved_ns, kSecondNs);
 }

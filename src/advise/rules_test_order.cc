@@ -136,7 +136,7 @@ const Machine kRotating{.data_storage = Storage::kRotating};
 TEST(RandomAccess, OnARotatingDisk) {
   const analyze::Profile profile = samples_of_large_files(true, 9ms);
   ASSERT_THAT(rules_found(profile, kRotating), ElementsAre("random-access"));
-  EXPECT_THAT(advise(profile, kRotating).front().title, HasSubstr("128 KiB each from rotating"));
+  EXPECT_THAT(advise(profile, kRotating).front().title(), HasSubstr("128 KiB each from rotating"));
 }
 
 TEST(RandomAccess, IsNotReportedInOrderOnARotatingDisk) {

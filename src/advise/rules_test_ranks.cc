@@ -41,7 +41,7 @@ analyze::Profile ranks_read(const std::vector<Part>& parts, uint64_t epochs = 1,
 TEST(SameBytes, EveryRankReadsEverything) {
   const analyze::Profile profile = ranks_read({{0, 100}, {0, 100}, {0, 100}, {0, 100}});
   ASSERT_THAT(rules_found(profile), ElementsAre("same-bytes"));
-  EXPECT_THAT(advise(profile, {}).front().title, HasSubstr("each of 4 ranks"));
+  EXPECT_THAT(advise(profile, {}).front().title(), HasSubstr("each of 4 ranks"));
 }
 
 // HDF5 reads 64 KiB for a row of 4 KiB, so a rank reads the rows of others, too.
@@ -88,7 +88,7 @@ TEST(SameBytes, EightyFivePercentInCommonIsNotEverything) {
 TEST(UnevenShards, OneRankHasAThirdMore) {
   const analyze::Profile profile = ranks_read({{0, 37}, {37, 21}, {58, 21}, {79, 21}}, 1, 100ms);
   ASSERT_THAT(rules_found(profile), ElementsAre("uneven-shards"));
-  EXPECT_THAT(advise(profile, {}).front().title, HasSubstr("rank 0"));
+  EXPECT_THAT(advise(profile, {}).front().title(), HasSubstr("rank 0"));
 }
 
 TEST(UnevenShards, AFifthMoreIsNotReported) {

@@ -154,7 +154,7 @@ analyze::Profile samples_read(uint64_t times) {
 TEST(ReadAmplification, EachSampleTwice) {
   const analyze::Profile profile = samples_read(2);
   ASSERT_THAT(rules_found(profile), ElementsAre("read-amplification"));
-  EXPECT_THAT(advise(profile, {}).front().title, HasSubstr("2.0 times"));
+  EXPECT_THAT(advise(profile, {}).front().title(), HasSubstr("2.0 times"));
 }
 
 TEST(ReadAmplification, EachSampleOnceIsNotReported) {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "advise/judging.h"
+#include "advise/wording.h"
 #include "base/text/phrases.h"
 #include "base/text/text.h"
 #include "base/text/units.h"
@@ -31,7 +31,7 @@ struct Compared {
 };
 
 Compared compared(const analyze::Profile& profile, const Trial& trial) {
-  const bool is_single = epochs_of(profile) <= 1 && trial.store.cold_ns != 0;
+  const bool is_single = profile.job.epochs <= 1 && trial.store.cold_ns != 0;
   return {.files_ns = was_cold(trial) ? trial.files.cold_ns : trial.files.hot_ns,
           .store_ns = is_single ? trial.store.cold_ns : trial.store.hot_ns};
 }
@@ -95,8 +95,8 @@ std::string trial_text(const Trial& trial, const Terminal& terminal) {
   texts.push_back(
       gain.saved_ns == 0
           ? "millrace store would save nothing of the job's time"
-          : fmt::format("millrace store would save {}, {}: the calls of the job were more like "
-                        "{} ones",
+          : fmt::format("millrace store would save {}, {}: the calls of the job were more like {} "
+                        "ones",
                         shown(gain.saved_ns), part_text(gain.share, gain.of_training),
                         was_cold(trial) ? "cold" : "hot"));
   texts.insert(texts.end(), trial.notes.begin(), trial.notes.end());

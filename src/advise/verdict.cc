@@ -42,11 +42,6 @@ const Finding* first_of(const std::vector<Finding>& findings) {
   return nullptr;
 }
 
-// "small reads: 16 KiB on average" -> "small reads".
-std::string few_words(const Finding& finding) {
-  return finding.title.substr(0, finding.title.find(": "));
-}
-
 // The largest gain of the finding and of other ways to save the same seconds.
 const Gain& largest_gain(const Finding& finding) {
   const bool other =
@@ -107,20 +102,20 @@ std::string yes(const Profile& profile, const Finding& finding, const Measured& 
     case analyze::WaitBasis::kRegions:
       if (!is_waiting) {
         return fmt::format("yes: training loses up to {} of its time ({}), and waits for data {}",
-                           format_percent(most.share), few_words(finding), waiting);
+                           format_percent(most.share), finding.kind, waiting);
       }
       return fmt::format("yes: training waits for data {} of its time{}{}", waiting,
                          with_idle_device(profile),
-                         finding.mostly_for.empty() ? " (" + few_words(finding) + ")"
+                         finding.mostly_for.empty() ? " (" + finding.kind + ")"
                                                     : ", mostly for " + finding.mostly_for);
     case analyze::WaitBasis::kIoTime:
       return fmt::format("probably: the main process spends {} of its time in I/O calls ({}){}",
-                         waiting, few_words(finding), kMarkRegions);
+                         waiting, finding.kind, kMarkRegions);
     case analyze::WaitBasis::kNone:
       break;
   }
   return fmt::format("probably: the job loses up to {} of its time ({})",
-                     format_percent(most.share), few_words(finding));
+                     format_percent(most.share), finding.kind);
 }
 
 bool costs_time(const Finding& finding, const Measured& measured) {
@@ -139,7 +134,7 @@ Verdict verdict_of(const Profile& recorded, const std::vector<Finding>& findings
     if (costs_time(*first, measured)) {
       verdict = {.answer = Answer::kYes, .sentence = yes(profile, *first, measured)};
     } else {
-      verdict.sentence += "; another problem: " + few_words(*first);
+      verdict.sentence += "; another problem: " + first->kind;
     }
   }
   if (profile.job.failed_ranks > 0) verdict.sentence += "; the job failed";

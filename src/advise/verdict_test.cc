@@ -19,11 +19,12 @@ analyze::Profile waiting_for(uint64_t wait_s) {
   return profile;
 }
 
-Finding finding(std::string rule, std::string title, uint64_t saved_s,
+Finding finding(std::string rule, std::string kind, uint64_t saved_s,
                 Severity severity = Severity::kProblem) {
   Finding made;
   made.rule = std::move(rule);
-  made.title = std::move(title);
+  made.kind = std::move(kind);
+  made.details = "as far as is known: 16 KiB on average";
   made.severity = severity;
   made.gain = {.saved_ns = saved_s * kSecond, .share = static_cast<double>(saved_s) / 100};
   return made;
@@ -55,7 +56,7 @@ TEST(Verdict, NotesDoNotChangeIt) {
 
 TEST(Verdict, IsYesWithTheWaitingAndTheFirstFinding) {
   const Verdict verdict =
-      verdict_of(waiting_for(42), {finding("small-reads", "small reads: 16 KiB on average", 31),
+      verdict_of(waiting_for(42), {finding("small-reads", "small reads", 31),
                                    finding("little-prefetch", "batches are not prefetched", 12)});
   EXPECT_EQ(verdict.answer, Answer::kYes);
   EXPECT_EQ(verdict.sentence, "yes: training waits for data 42.0 % of its time (small reads)");
@@ -70,7 +71,7 @@ TEST(Verdict, DecodingIsAKindOfWaiting) {
 }
 
 TEST(Verdict, NamesTimeThatIsLostOutsideOfWaiting) {
-  const Finding stall = finding("checkpoint-stall", "checkpoint stall: 1 rank waits", 20);
+  const Finding stall = finding("checkpoint-stall", "checkpoint stall", 20);
   EXPECT_EQ(
       sentence(waiting_for(30), {stall}),
       "yes: training loses up to 20.0 % of its time (checkpoint stall), and waits for data 30.0 %");
@@ -89,7 +90,7 @@ TEST(Verdict, TheBestOfSeveralWaysCounts) {
 }
 
 TEST(Verdict, AWarningWithoutAGainIsAnotherProblem) {
-  const Finding order = finding("no-shuffle", "no shuffle: the same order", 0, Severity::kWarning);
+  const Finding order = finding("no-shuffle", "no shuffle", 0, Severity::kWarning);
   const Verdict verdict = verdict_of(waiting_for(2), {order});
   EXPECT_EQ(verdict.answer, Answer::kNo);
   EXPECT_EQ(verdict.sentence,
@@ -115,7 +116,7 @@ TEST(Verdict, IsCarefulWithoutRegions) {
   EXPECT_EQ(sentence(profile, {}),
             "unknown: the main process spends 42.0 % of its time in I/O calls; mark regions to "
             "measure whether training waits for them");
-  EXPECT_EQ(sentence(profile, {finding("small-reads", "small reads: 16 KiB", 31)}),
+  EXPECT_EQ(sentence(profile, {finding("small-reads", "small reads", 31)}),
             "probably: the main process spends 42.0 % of its time in I/O calls (small reads); mark "
             "regions to measure whether training waits for them");
   profile.time.mean.wait_share = 0.02;

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "advise/judging.h"
 #include "advise/rules/rules.h"
+#include "advise/wording.h"
 #include "base/text/units.h"
 
 namespace millrace::advise {
@@ -31,107 +31,107 @@ bool rereads_header(const analyze::FileStats& file) {
          10 * file.unique_bytes_read <= file.size_bytes;
 }
 
-double opens_per_rank_and_epoch(const analyze::Profile& profile, const analyze::FileStats& file) {
-  return ratio(file.io.opens, std::max<uint64_t>(file.ranks, 1) * epochs_of(profile));
+double opens_per_rank_and_epoch(const Case& given, const analyze::FileStats& file) {
+  return ratio(file.io.opens, std::max<uint64_t>(file.ranks, 1) * given.epochs);
 }
 
 // Without marked epochs, an open that reads the whole file may be a new epoch.
-bool may_be_an_epoch(const analyze::Profile& profile, const analyze::FileStats& file) {
-  return profile.job.epochs == 0 && 2 * (file.io.bytes_read / file.io.opens) >= file.size_bytes;
+bool may_be_an_epoch(const Case& given, const analyze::FileStats& file) {
+  return given.job.epochs == 0 && 2 * (file.io.bytes_read / file.io.opens) >= file.size_bytes;
 }
 
 // Opening from Python takes longer than the calls. A file of HDF5 is read anew at each open.
-uint64_t code_around_opens(const analyze::Profile& profile, uint64_t opens, bool searches) {
-  const analyze::Loading& loading = profile.loading;
-  const uint64_t in_loading = std::min(opens, loading.opens);
-  const uint64_t calls = 2 * in_loading + std::min(loading.stats, 2 * in_loading);
-  if (searches) return loading.other_ns;  // code that reads headers until it finds the sample
+uint64_t code_around_opens(const Case& given, uint64_t opens, bool searches) {
+  const uint64_t in_loading = std::min(opens, given.loading.opens);
+  const uint64_t calls = 2 * in_loading + std::min(given.loading.stats, 2 * in_loading);
+  if (searches) return given.loading.other_ns;  // code that reads headers until it finds the sample
   // The table of contents of an archive is read at each open, and takes longer than the sample.
-  const bool has_contents = format_of(profile).format == Format::kCompressed;
-  const uint64_t plain_ns = has_contents && opens_archive(profile)
-                                ? scaled(loading.other_ns, kOfArchive)
-                                : code_of_calls(profile, calls, calls + loading.reads);
+  const bool has_contents = given.format.format == Format::kCompressed;
+  const uint64_t plain_ns = has_contents && opens_archive(given)
+                                ? scaled(given.loading.other_ns, kOfArchive)
+                                : code_of_calls(given, calls, calls + given.loading.reads);
   uint64_t library_ns = 0;
-  for (const analyze::FunctionStats& function : profile.functions) {
+  for (const analyze::FunctionStats& function : given.profile.functions) {
     const bool opens_hdf5 = function.name == "H5Fopen" || function.name == "H5Fclose" ||
                             function.name == "H5Dopen2" || function.name == "H5Dclose";
     if (opens_hdf5) library_ns += function.time_ns;
   }
-  if (library_ns > 0 && loading.library_ns > 0) {
+  if (library_ns > 0 && given.loading.library_ns > 0) {
     // h5py takes 140 us to open a file and a dataset, 7 us to read a row
     // (benchmarks/sample_costs.py).
-    return library_ns + scaled(loading.other_ns,
-                               ratio(20 * in_loading, 20 * in_loading + loading.library_reads));
+    return library_ns +
+           scaled(given.loading.other_ns,
+                  ratio(20 * in_loading, 20 * in_loading + given.loading.library_reads));
   }
   return plain_ns;
 }
 
-}  // namespace
-
-bool opens_archive(const analyze::Profile& profile) {
-  const analyze::Loading& loading = profile.loading;
-  if (loading.samples == 0 || 2 * loading.opens < loading.samples) return false;
-  return 32 * profile.data.files_read * epochs_of(profile) <= loading.samples;
-}
-
-Judged judge_repeated_opens(const analyze::Profile& profile, const Machine& machine) {
-  const Waiting waiting = waiting_of(profile);
+struct Opens {
   const analyze::FileStats* worst = nullptr;
   uint64_t files = 0;
   uint64_t opens = 0;
+};
+
+Finding repeated_opens_text(const Case& given, const Opens& seen) {
+  return {
+      .kind = "repeated opens",
+      .details =
+          seen.files == 1
+              ? fmt::format("one file is opened {} times", format_exact(seen.opens))
+              : fmt::format("{} files are opened {} times", seen.files, format_exact(seen.opens)),
+      .evidence = {at("files:" + seen.worst->path, "a rank opens {} {:.0f} times per epoch",
+                      seen.worst->path, opens_per_rank_and_epoch(given, *seen.worst)),
+                   at("files:" + seen.worst->path, "open, close and stat took {}, reads {}",
+                      duration(seen.worst->io.metadata_ns), duration(seen.worst->io.read_ns))},
+      .threshold =
+          "32 opens per rank and epoch, which is more than once or twice per worker; each open "
+          "asks the metadata server, and format libraries read the header again",
+      .changes =
+          {{"pytorch",
+            "open it once per worker: keep the handle in the Dataset, and open it in the first "
+            "__getitem__ (not in __init__: workers would share the handle)"},
+           {"tf.data",
+            "open it outside map(): use a generator or reader that keeps the file open for all of "
+            "its samples"},
+           {"hdf5",
+            "keep the file and the dataset open (one H5Fopen and one H5Dopen per worker): each "
+            "open reads the superblock and the B-trees again"}},
+      .gain = {.how = "the waiting caused by opening and closing these files, with the code around "
+                      "the calls"}};
+}
+
+}  // namespace
+
+bool opens_archive(const Case& given) {
+  if (given.loading.samples == 0 || 2 * given.loading.opens < given.loading.samples) return false;
+  return 32 * given.profile.data.files_read * given.epochs <= given.loading.samples;
+}
+
+Judged judge_repeated_opens(const Case& given) {
+  Opens seen;
   uint64_t searched = 0;  // of these opens
   uint64_t time_ns = 0;
-  for (const analyze::FileStats& file : profile.files) {
+  for (const analyze::FileStats& file : given.profile.files) {
     if (file.kind != analyze::FileKind::kData) continue;
-    if (opens_per_rank_and_epoch(profile, file) < kOpensMin) continue;
-    if (may_be_an_epoch(profile, file)) continue;
-    if (is_loaded_again(profile, file)) continue;  // hot-small-file
-    ++files;
-    opens += file.io.opens;
+    if (opens_per_rank_and_epoch(given, file) < kOpensMin) continue;
+    if (may_be_an_epoch(given, file)) continue;
+    if (is_loaded_again(given, file)) continue;  // hot-small-file
+    ++seen.files;
+    seen.opens += file.io.opens;
     time_ns += file.io.metadata_ns;
     if (rereads_header(file)) time_ns += file.io.read_ns;
     if (is_searched(file)) {
       time_ns += file.io.read_ns;
       searched += file.io.opens;
     }
-    if (worst == nullptr || file.io.metadata_ns > worst->io.metadata_ns) worst = &file;
+    if (seen.worst == nullptr || file.io.metadata_ns > seen.worst->io.metadata_ns)
+      seen.worst = &file;
   }
-  if (opens < kCallsMin) return {};
-  const uint64_t around_ns = code_around_opens(profile, opens, 2 * searched > opens);
-  const uint64_t saved_ns = waiting.due_to(time_ns + around_ns);
-  if (!waiting.matters(saved_ns)) return {};
-
-  Finding finding;
-  finding.title =
-      files == 1
-          ? fmt::format("repeated opens: one file is opened {} times", format_exact(opens))
-          : fmt::format("repeated opens: {} files are opened {} times", files, format_exact(opens));
-  finding.evidence = {{fmt::format("a rank opens {} {:.0f} times per epoch", worst->path,
-                                   opens_per_rank_and_epoch(profile, *worst)),
-                       "files:" + worst->path},
-                      {fmt::format("open, close and stat took {}, reads {}",
-                                   duration(worst->io.metadata_ns), duration(worst->io.read_ns)),
-                       "files:" + worst->path}};
-  finding.threshold =
-      "32 opens per rank and epoch, which is more than once or twice per worker; each open asks "
-      "the metadata server, and format libraries read the header again";
-  finding.changes =
-      Changes(profile, machine)
-          .pytorch(
-              "open it once per worker: keep the handle in the Dataset, and open it in the first "
-              "__getitem__ (not in __init__: workers would share the handle)")
-          .tf_data(
-              "open it outside map(): use a generator or reader that keeps the file open for all "
-              "of its samples")
-          .hdf5(
-              "keep the file and the dataset open (one H5Fopen and one H5Dopen per worker): each "
-              "open reads the superblock and the B-trees again")
-          .take();
-  finding.gain = gain_of(waiting, saved_ns,
-                         "the waiting caused by opening and closing these files, with the code "
-                         "around the calls");
-  finding.severity = severity_of(finding.gain, Severity::kWarning);
-  return finding;
+  if (seen.opens < kCallsMin) return {};
+  const uint64_t around_ns = code_around_opens(given, seen.opens, 2 * searched > seen.opens);
+  const uint64_t saved_ns = given.waiting.due_to(time_ns + around_ns);
+  if (!given.waiting.matters(saved_ns)) return {};
+  return less_waiting(given.waiting, saved_ns, repeated_opens_text(given, seen));
 }
 
 }  // namespace millrace::advise

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
-#include "advise/judging.h"
 #include "advise/rules/rules.h"
-#include "base/text/units.h"
+#include "advise/wording.h"
 
 namespace millrace::advise {
 namespace {
@@ -20,12 +19,12 @@ bool opens_each_sample(const analyze::Loading& loading) {
 }
 
 // Programs that mark decoding, but not the fetching around it: then I/O and decoding are the work.
-analyze::Loading loading_of(const analyze::Profile& profile, const Waiting& waiting) {
-  if (waiting.work_ns > 0 || profile.time.basis != analyze::WaitBasis::kRegions) {
-    return profile.loading;
+analyze::Loading loading_of(const Case& given) {
+  if (given.waiting.work_ns > 0 || given.profile.time.basis != analyze::WaitBasis::kRegions) {
+    return given.loading;
   }
   analyze::Loading loading;
-  for (const analyze::FunctionStats& function : profile.functions) {
+  for (const analyze::FunctionStats& function : given.profile.functions) {
     const bool decodes =
         function.role == analyze::Role::kDecode || function.role == analyze::Role::kDecompress ||
         function.role == analyze::Role::kParse || function.role == analyze::Role::kTransform ||
@@ -33,10 +32,9 @@ analyze::Loading loading_of(const analyze::Profile& profile, const Waiting& wait
     if (decodes) loading.other_ns += function.time_ns;
     if (function.role == analyze::Role::kDecode) loading.decode_ns += function.time_ns;
   }
-  const analyze::IoTotals io = data_totals(profile);
-  loading.read_ns = io.read_ns;
-  loading.metadata_ns = io.metadata_ns;
-  loading.work_ns = loading.other_ns + io.read_ns + io.metadata_ns;
+  loading.read_ns = given.io.read_ns;
+  loading.metadata_ns = given.io.metadata_ns;
+  loading.work_ns = loading.other_ns + given.io.read_ns + given.io.metadata_ns;
   return loading;
 }
 
@@ -49,9 +47,8 @@ struct Code {
 };
 
 // Decoding is known by the regions of libraries, and otherwise by the format of the data.
-Code code_of(const analyze::Profile& profile, const analyze::Loading& loading,
-             const DataFormat& format) {
-  const bool is_image = format.format == Format::kImages;
+Code code_of(const Case& given, const analyze::Loading& loading) {
+  const bool is_image = given.format.format == Format::kImages;
   Code code;
   if (2 * loading.collate_ns >= loading.work_ns) {
     code.collates = true;
@@ -63,14 +60,14 @@ Code code_of(const analyze::Profile& profile, const analyze::Loading& loading,
   const uint64_t own_ns = own_code_ns(loading) + loading.transform_ns;
   // Resizing to what training uses is part of decoding. Of an archive that is opened for each
   // sample, the rest is something else.
-  const bool is_rest = opens_archive(profile);
+  const bool is_rest = opens_archive(given);
   code.decodes = is_marked ? (is_rest ? 1 : 2) * loading.decode_ns >= own_ns : is_image;
   if (code.decodes) {
     code.time_ns =
         is_marked && is_rest ? loading.decode_ns : loading.other_ns + loading.transform_ns;
   } else {
     code.time_ns = is_marked ? own_ns : own_code_ns(loading);
-    code.time_ns -= std::min(code.time_ns, code_around_storm(profile));
+    code.time_ns -= std::min(code.time_ns, code_around_storm(given));
   }
   code.all_ns = is_marked ? loading.other_ns + loading.transform_ns : code.time_ns;
   return code;
@@ -78,40 +75,41 @@ Code code_of(const analyze::Profile& profile, const analyze::Loading& loading,
 
 // Text and compressed samples have rules of their own, unless regions show that this is little of
 // the code, or unless they were read once, before loading: then code works on what is in memory.
-bool has_own_rule(const analyze::Profile& profile, const analyze::Loading& loading,
-                  const DataFormat& format, const Code& code) {
+bool has_own_rule(const Case& given, const analyze::Loading& loading, const Code& code) {
   if (code.decodes) return false;
-  if (format.format == Format::kText) {
-    return loading.reads > 0 && 2 * parsing_ns_max(profile, format) >= code.time_ns;
+  if (given.format.format == Format::kText) {
+    return loading.reads > 0 && 2 * parsing_ns_max(given) >= code.time_ns;
   }
-  if (format.format != Format::kCompressed) return false;
+  if (given.format.format != Format::kCompressed) return false;
   return loading.decompress_ns == 0 || loading.decompress_ns >= code.time_ns;
 }
 
-std::vector<Change> changes(const analyze::Profile& profile, const Machine& machine,
-                            Format format) {
-  Changes list(profile, machine);
-  if (format == Format::kImages) {
-    list.pytorch(
-            "decode with torchvision.io.decode_image or DALI instead of PIL; decode to the size "
-            "that training uses (PIL: image.draft('RGB', size)); add workers up to the cores per "
-            "rank")
-        .tf_data(
-            "decode in parallel: map(decode, num_parallel_calls=tf.data.AUTOTUNE); use "
-            "tf.image.decode_and_crop_jpeg; cache() after decoding if the values fit in memory")
-        .loader("use millrace.DataLoader: it decodes on threads, and only what a crop needs")
-        .any("store smaller images: resize once to little more than training uses");
-  } else {
-    list.pytorch(
-            "profile the dataset's __getitem__ (python -m cProfile, py-spy): do its work once and "
-            "store the result as arrays, or on whole batches with NumPy; add workers up to the "
-            "cores per rank")
-        .tf_data("map(..., num_parallel_calls=tf.data.AUTOTUNE); cache() after it if it fits")
-        .loader(
-            "use millrace.DataLoader with the same dataset: its worker processes hand over "
-            "batches without copies");
+std::vector<Change> code_changes(const Code& code) {
+  if (code.collates) {
+    return {{"pytorch",
+             "let collate_fn stack arrays (torch.stack, np.stack, pad_sequence) instead of looping "
+             "over values; or return whole batches from the dataset (__getitems__)"},
+            {"loader", "use millrace.DataLoader: samples are copied into the batch once"}};
   }
-  return list.take();
+  if (code.decodes) {
+    return {
+        {"pytorch",
+         "decode with torchvision.io.decode_image or DALI instead of PIL; decode to the size that "
+         "training uses (PIL: image.draft('RGB', size)); add workers up to the cores per rank"},
+        {"tf.data",
+         "decode in parallel: map(decode, num_parallel_calls=tf.data.AUTOTUNE); use "
+         "tf.image.decode_and_crop_jpeg; cache() after decoding if the values fit in memory"},
+        {"loader", "use millrace.DataLoader: it decodes on threads, and only what a crop needs"},
+        {"any", "store smaller images: resize once to little more than training uses"}};
+  }
+  return {{"pytorch",
+           "profile the dataset's __getitem__ (python -m cProfile, py-spy): do its work once and "
+           "store the result as arrays, or on whole batches with NumPy; add workers up to the "
+           "cores per rank"},
+          {"tf.data", "map(..., num_parallel_calls=tf.data.AUTOTUNE); cache() after it if it fits"},
+          {"loader",
+           "use millrace.DataLoader with the same dataset: its worker processes hand over batches "
+           "without copies"}};
 }
 
 std::string what_is_decoded(const DataFormat& format) {
@@ -130,11 +128,11 @@ std::string mostly_for(const analyze::Loading& loading, const Code& code) {
   return is_mostly_other(loading, code) ? "decoding and transforming" : "decoding";
 }
 
-std::string title_of(const Code& code, const std::string& mostly_for, const DataFormat& format) {
-  std::string title = "training waits for " + mostly_for;
-  if (code.collates) return title;
-  if (!code.decodes) return title + ", not for storage";
-  return fmt::format("{} {} on the CPU", title, what_is_decoded(format));
+std::string kind_of_code(const Code& code, const std::string& mostly_for,
+                         const DataFormat& format) {
+  if (code.collates) return "training waits for " + mostly_for;
+  if (!code.decodes) return "training waits for " + mostly_for + ", not for storage";
+  return fmt::format("training waits for {} {} on the CPU", mostly_for, what_is_decoded(format));
 }
 
 // "decoding took 12.3 s, transforms and other code 16.2 s"
@@ -145,25 +143,43 @@ std::string parts_of(const analyze::Loading& loading, const Code& code) {
     return fmt::format("decoding and other code took {}", duration(code.time_ns));
   }
   std::string text = "decoding took " + duration(loading.decode_ns);
-  const uint64_t rest_ns = code.time_ns - std::min(code.time_ns, loading.decode_ns);
+  const uint64_t rest_ns = minus(code.time_ns, loading.decode_ns);
   if (rest_ns > 0) text += fmt::format(", transforms and other code {}", duration(rest_ns));
   return text;
 }
 
+Finding code_text(const Case& given, const analyze::Loading& loading, const Code& code) {
+  const std::string most = mostly_for(loading, code);
+  return {
+      .kind = kind_of_code(code, most, given.format),
+      .mostly_for = most,
+      .evidence = {waiting_for_data(given),
+                   at("loading", "of {} of loading, {}, calls that read or open files {}",
+                      duration(loading.work_ns), parts_of(loading, code),
+                      duration(loading.read_ns + loading.metadata_ns))},
+      .threshold =
+          "5 % of training time to gain, and half of the loading in code: faster storage would "
+          "save less than half of it",
+      .changes = code_changes(code),
+      .gain = {.how = code.decodes
+                          ? "eight tenths of the waiting for decoding and the code around "
+                            "it: between a decoder twice as fast and samples that need none"
+                          : "eight tenths of the waiting for this code: between twice as fast and "
+                            "done ahead of time"}};
+}
+
 }  // namespace
 
-Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool decoding) {
-  const Waiting waiting = waiting_of(profile);
-  const analyze::Loading loading = loading_of(profile, waiting);
-  if (loading.work_ns == 0 || waiting.share(waiting.data_ns) < kWaitShareMin) return {};
-  if (loads_between_steps(profile)) return {};  // prefetch would hide it
-  const DataFormat format = format_of(profile);
-  const Code code = code_of(profile, loading, format);
+Judged judge_code(const Case& given, bool decoding) {
+  const analyze::Loading loading = loading_of(given);
+  if (loading.work_ns == 0 || given.waiting.share(given.waiting.data_ns) < kWaitShareMin) return {};
+  if (given.loads_between_steps) return {};  // prefetch would hide it
+  const Code code = code_of(given, loading);
   const bool collates = code.collates;
   const bool is_image = code.decodes;
   // A program that marks decoding but no fetching says itself what it does.
-  if ((is_image || waiting.work_ns == 0) != decoding) return {};
-  if (!collates && has_own_rule(profile, loading, format, code)) return {};
+  if ((is_image || given.waiting.work_ns == 0) != decoding) return {};
+  if (!collates && has_own_rule(given, loading, code)) return {};
   if (!collates && !is_image && opens_each_sample(loading)) return {};
   const uint64_t decode_ns = code.time_ns;
   const bool transforms = 2 * loading.transform_ns > loading.other_ns + loading.transform_ns;
@@ -171,46 +187,14 @@ Judged judge_code(const analyze::Profile& profile, const Machine& machine, bool 
   if (2 * code.all_ns < loading.work_ns || 4 * decode_ns < loading.work_ns) return {};
   // A decoder twice as fast, workers on idle cores, or samples stored in the wanted size save from
   // a third to nearly all of it.
-  const uint64_t decoding_ns = waiting.work_ns > 0
-                                   ? waiting.due_to(decode_ns)
-                                   : scaled(waiting.data_ns, ratio(decode_ns, loading.work_ns));
+  const uint64_t decoding_ns =
+      given.waiting.work_ns > 0 ? given.waiting.due_to(decode_ns)
+                                : scaled(given.waiting.data_ns, ratio(decode_ns, loading.work_ns));
   const uint64_t saved_ns = scaled(decoding_ns, kSavedOfCode);
-  if (waiting.share(saved_ns) < kWaitShareMin) return {};
-
-  Finding finding;
-  finding.mostly_for = mostly_for(loading, code);
-  finding.title = title_of(code, finding.mostly_for, format);
-  finding.evidence = {{fmt::format("a rank waits {} for data, {}", duration(waiting.data_ns),
-                                   waiting.part(waiting.data_ns)),
-                       "time.mean"},
-                      {fmt::format("of {} of loading, {}, calls that read or open files {}",
-                                   duration(loading.work_ns), parts_of(loading, code),
-                                   duration(loading.read_ns + loading.metadata_ns)),
-                       "loading"}};
-  finding.threshold =
-      "5 % of training time to gain, and half of the loading in code: faster storage would save "
-      "less than half of it";
-  finding.changes = changes(profile, machine, is_image ? Format::kImages : Format::kUnknown);
-  if (collates) {
-    finding.changes = Changes(profile, machine)
-                          .pytorch(
-                              "let collate_fn stack arrays (torch.stack, np.stack, pad_sequence) "
-                              "instead of looping over values; or return whole batches from the "
-                              "dataset (__getitems__)")
-                          .loader("use millrace.DataLoader: samples are copied into the batch once")
-                          .take();
-  }
-  finding.gain = gain_of(waiting, saved_ns,
-                         is_image ? "eight tenths of the waiting for decoding and the code around "
-                                    "it: between a decoder twice as fast and samples that need none"
-                                  : "eight tenths of the waiting for this code: between twice as "
-                                    "fast and done ahead of time");
-  finding.severity = severity_of(finding.gain, Severity::kWarning);
-  return finding;
+  if (given.waiting.share(saved_ns) < kWaitShareMin) return {};
+  return less_waiting(given.waiting, saved_ns, code_text(given, loading, code));
 }
 
-Judged judge_decode_bound(const analyze::Profile& profile, const Machine& machine) {
-  return judge_code(profile, machine, /*decoding=*/true);
-}
+Judged judge_decode_bound(const Case& given) { return judge_code(given, /*decoding=*/true); }
 
 }  // namespace millrace::advise

@@ -2,9 +2,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <utility>
 
-#include "advise/judging.h"
 #include "advise/rules/rules.h"
+#include "advise/wording.h"
 #include "base/text/phrases.h"
 #include "base/text/units.h"
 
@@ -23,10 +24,10 @@ uint64_t amount(const analyze::RankLoad& rank, bool in_samples) {
   return in_samples ? rank.samples : rank.data_bytes_read;
 }
 
-Loads loads_in(const analyze::Profile& profile, bool in_samples) {
+Loads loads_in(const Case& given, bool in_samples) {
   Loads loads;
   loads.in_samples = in_samples;
-  for (const analyze::RankLoad& rank : profile.ranks) {
+  for (const analyze::RankLoad& rank : given.profile.ranks) {
     loads.mean += amount(rank, loads.in_samples);
     loads.wait_mean_ns += rank.wait_ns;
     loads.steps_mean += rank.steps;
@@ -35,7 +36,7 @@ Loads loads_in(const analyze::Profile& profile, bool in_samples) {
       loads.most = &rank;
     }
   }
-  const uint64_t count = std::max<uint64_t>(profile.ranks.size(), 1);
+  const uint64_t count = std::max<uint64_t>(given.profile.ranks.size(), 1);
   loads.mean /= count;
   loads.wait_mean_ns /= count;
   loads.steps_mean /= count;
@@ -47,66 +48,65 @@ double excess_of(const Loads& loads) {
 }
 
 // Ranks with equally many samples may have samples of different sizes.
-Loads loads_of(const analyze::Profile& profile) {
-  const Loads samples = loads_in(profile, /*in_samples=*/true);
-  const Loads bytes = loads_in(profile, /*in_samples=*/false);
-  const bool all_counted = std::all_of(profile.ranks.begin(), profile.ranks.end(),
+Loads loads_of(const Case& given) {
+  const Loads samples = loads_in(given, /*in_samples=*/true);
+  const Loads bytes = loads_in(given, /*in_samples=*/false);
+  const bool all_counted = std::all_of(given.profile.ranks.begin(), given.profile.ranks.end(),
                                        [](const auto& rank) { return rank.samples > 0; });
   return all_counted && 1.1 * excess_of(samples) >= excess_of(bytes) ? samples : bytes;
 }
 
+Finding uneven_shards_text(const Loads& loads, bool has_more_steps) {
+  const analyze::RankLoad& most = *loads.most;
+  const auto text = [&](uint64_t value) {
+    return loads.in_samples ? counted(value, "sample", "samples") : format_bytes(value);
+  };
+  return {
+      .kind = "load imbalance",
+      .details = fmt::format("{} loads {:.1f} times the mean", most.name, excess_of(loads)),
+      .evidence = {at("ranks:" + most.name, "{} loaded {}; the mean is {}", most.name,
+                      text(amount(most, loads.in_samples)), text(loads.mean)),
+                   {has_more_steps
+                        ? fmt::format("it had {} steps; the mean is {}", most.steps,
+                                      loads.steps_mean)
+                        : fmt::format("it waited {} for data; the mean is {}",
+                                      duration(most.wait_ns), duration(loads.wait_mean_ns)),
+                    "ranks:" + most.name}},
+      .threshold =
+          "a quarter more than the mean: ranks exchange gradients every step, so the slowest sets "
+          "the pace; smaller differences come from files of different sizes",
+      .changes =
+          {{"pytorch",
+            "shard by samples, not by files: DistributedSampler gives every rank the same number; "
+            "for an IterableDataset make the number of files a multiple of ranks times workers"},
+           {"tf.data",
+            "shard by samples, not by files: shard() after reading; or make files of equal size, "
+            "and their number a multiple of the ranks"},
+           {"any",
+            "balance by bytes: sort the files by size, and give each to the rank with the fewest "
+            "bytes so far"}},
+      .gain = {.how = has_more_steps ? "the steps of this rank above the mean"
+                                     : "the waiting of this rank above the mean: the others wait "
+                                       "for it"}};
+}
+
 }  // namespace
 
-Judged judge_uneven_shards(const analyze::Profile& profile, const Machine& machine) {
+Judged judge_uneven_shards(const Case& given) {
   constexpr double kExcessMin = 1.25;
-  const Waiting waiting = waiting_of(profile);
-  if (profile.job.ranks < 2 || profile.ranks.size() < 2) return {};
-  const Loads loads = loads_of(profile);
+  if (given.job.ranks < 2 || given.profile.ranks.size() < 2) return {};
+  const Loads loads = loads_of(given);
   const analyze::RankLoad& most = *loads.most;
   const double excess = excess_of(loads);
   if (excess < kExcessMin) return {};
   // With an equal share it has fewer steps, or the same number with less waiting.
   const bool has_more_steps = ratio(most.steps, loads.steps_mean) >= kExcessMin;
-  const uint64_t saved_ns = has_more_steps
-                                ? scaled(most.wait_ns + most.compute_ns, 1 - 1 / excess)
-                                : most.wait_ns - std::min(most.wait_ns, loads.wait_mean_ns);
-  if (!waiting.matters(saved_ns)) return {};
-
-  const auto text = [&](uint64_t value) {
-    return loads.in_samples ? counted(value, "sample", "samples") : format_bytes(value);
-  };
-  Finding finding;
-  finding.title = fmt::format("load imbalance: {} loads {:.1f} times the mean", most.name, excess);
-  finding.evidence = {
-      {fmt::format("{} loaded {}; the mean is {}", most.name, text(amount(most, loads.in_samples)),
-                   text(loads.mean)),
-       "ranks:" + most.name},
-      {has_more_steps ? fmt::format("it had {} steps; the mean is {}", most.steps, loads.steps_mean)
-                      : fmt::format("it waited {} for data; the mean is {}", duration(most.wait_ns),
-                                    duration(loads.wait_mean_ns)),
-       "ranks:" + most.name}};
-  finding.threshold =
-      "a quarter more than the mean: ranks exchange gradients every step, so the slowest sets the "
-      "pace; smaller differences come from files of different sizes";
-  finding.changes =
-      Changes(profile, machine)
-          .pytorch(
-              "shard by samples, not by files: DistributedSampler gives every rank the same "
-              "number; for an IterableDataset make the number of files a multiple of ranks times "
-              "workers")
-          .tf_data(
-              "shard by samples, not by files: shard() after reading; or make files of equal size, "
-              "and their number a multiple of the ranks")
-          .any(
-              "balance by bytes: sort the files by size, and give each to the rank with the fewest "
-              "bytes so far")
-          .take();
-  finding.gain = gain_of(waiting, saved_ns,
-                         has_more_steps ? "the steps of this rank above the mean"
-                                        : "the waiting of this rank above the mean: the others "
-                                          "wait for it");
-  finding.severity = severity_of(finding.gain, Severity::kWarning);
-  return finding;
+  const uint64_t saved_ns = has_more_steps ? scaled(most.wait_ns + most.compute_ns, 1 - 1 / excess)
+                                           : minus(most.wait_ns, loads.wait_mean_ns);
+  if (!given.waiting.matters(saved_ns)) return {};
+  Finding text = uneven_shards_text(loads, has_more_steps);
+  return has_more_steps ? less_time(given.waiting, saved_ns, std::move(text))
+                        : less_waiting(given.waiting, saved_ns, std::move(text));
 }
 
 }  // namespace millrace::advise

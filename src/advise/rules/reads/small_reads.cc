@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "advise/judging.h"
 #include "advise/rules/rules.h"
+#include "advise/wording.h"
 #include "base/text/units.h"
 
 namespace millrace::advise {
@@ -17,6 +17,8 @@ constexpr uint64_t kReadsPerSampleMin = 4;
 struct Limit {
   uint64_t size_bytes = 0;
   std::string_view reason;
+
+  uint64_t wanted_bytes() const { return std::max(size_bytes, kMiB); }
 };
 
 Limit limit_of(const Machine& machine) {
@@ -38,6 +40,9 @@ struct Reads {
   uint64_t bytes = 0;
   uint64_t time_ns = 0;
   uint64_t opens = 0;
+
+  double small_share() const { return ratio(small, count); }
+  uint64_t mean_bytes() const { return count == 0 ? 0 : bytes / count; }
 };
 
 uint64_t count_below(const LogHistogram& sizes, uint64_t limit_bytes) {
@@ -46,39 +51,38 @@ uint64_t count_below(const LogHistogram& sizes, uint64_t limit_bytes) {
   return count;
 }
 
-Reads reads_of(const analyze::Profile& profile, uint64_t limit_bytes) {
-  const analyze::IoTotals io = data_totals(profile);
-  Reads reads{.count = profile.data_reads.counts.count,
-              .small = count_below(profile.data_reads.sizes, limit_bytes),
-              .bytes = io.bytes_read,
-              .time_ns = io.read_ns,
-              .opens = io.opens};
-  const auto without = [](uint64_t& from, uint64_t what) { from -= std::min(from, what); };
-  for (const analyze::FileStats* file : small_files_in_pieces(profile)) {
-    without(reads.count, file->read.count);
-    without(reads.small, file->read.small);
-    without(reads.bytes, file->io.bytes_read);
-    without(reads.time_ns, file->io.read_ns);
-    without(reads.opens, file->io.opens);
+Reads reads_of(const Case& given, uint64_t limit_bytes) {
+  Reads reads{.count = given.profile.data_reads.counts.count,
+              .small = count_below(given.profile.data_reads.sizes, limit_bytes),
+              .bytes = given.io.bytes_read,
+              .time_ns = given.io.read_ns,
+              .opens = given.io.opens};
+  const auto leave_out = [](uint64_t& from, uint64_t what) { from = minus(from, what); };
+  for (const analyze::FileStats* file : small_files_in_pieces(given)) {
+    leave_out(reads.count, file->read.count);
+    leave_out(reads.small, file->read.small);
+    leave_out(reads.bytes, file->io.bytes_read);
+    leave_out(reads.time_ns, file->io.read_ns);
+    leave_out(reads.opens, file->io.opens);
   }
   return reads;
 }
 
 // Reads of a sample that do not follow each other, such as the rows of a tile.
-std::string pytorch_change(const analyze::Profile& profile, uint64_t wanted_bytes) {
-  const analyze::AccessCounts& counts = profile.data_reads.counts;
-  const analyze::Loading& loading = profile.loading;
+std::string pytorch_change(const Case& given, uint64_t wanted_bytes) {
+  const analyze::AccessCounts& counts = given.profile.data_reads.counts;
   if (2 * counts.consecutive >= counts.transitions) {
     return fmt::format(
         "read {} at a time: open(path, 'rb', buffering={}), or read() the whole file and slice it "
         "in memory",
         format_bytes(wanted_bytes), wanted_bytes);
   }
-  if (loading.samples > 0 && loading.reads >= kReadsPerSampleMin * loading.samples) {
+  if (given.loading.samples > 0 &&
+      given.loading.reads >= kReadsPerSampleMin * given.loading.samples) {
     return fmt::format(
         "a sample takes {} reads in different places: write the files anew so that each sample is "
         "contiguous, and read it at once",
-        format_exact(loading.reads / loading.samples));
+        format_exact(given.loading.reads / given.loading.samples));
   }
   return fmt::format(
       "read neighbouring samples together: blocks of about {} in random order, and shuffle the "
@@ -86,85 +90,81 @@ std::string pytorch_change(const analyze::Profile& profile, uint64_t wanted_byte
       format_bytes(wanted_bytes));
 }
 
-std::vector<Change> changes(const analyze::Profile& profile, const Machine& machine,
-                            uint64_t wanted_bytes) {
-  const uint64_t mean_file =
-      profile.job.dataset_bytes / std::max<uint64_t>(profile.job.dataset_files, 1);
-  return Changes(profile, machine)
-      .pytorch(pytorch_change(profile, wanted_bytes))
-      .tf_data(fmt::format("set a larger buffer: tf.data.TFRecordDataset(files, buffer_size={}); "
-                           "FixedLengthRecordDataset and TextLineDataset take it, too",
-                           wanted_bytes))
-      .hdf5(fmt::format(
-          "rewrite the datasets in chunks of about 1 MiB (h5repack -l CHUNK=...), and make the "
-          "chunk cache large enough for a row of them: H5Pset_chunk_cache(dapl, 12421, {}, 1.0), "
-          "in h5py rdcc_nbytes={}",
-          64 * kMiB, 64 * kMiB))
-      .lustre(fmt::format("stripe the directory: {}, then copy the data there again, so that each "
-                          "request goes to one server; read in multiples of the stripe size",
-                          stripe_command(profile, wanted_bytes, mean_file)))
-      .take();
+std::vector<Change> small_reads_changes(const Case& given, uint64_t wanted_bytes) {
+  return {
+      {"pytorch", pytorch_change(given, wanted_bytes)},
+      {"tf.data",
+       fmt::format("set a larger buffer: tf.data.TFRecordDataset(files, buffer_size={}); "
+                   "FixedLengthRecordDataset and TextLineDataset take it, too",
+                   wanted_bytes)},
+      {"hdf5",
+       fmt::format(
+           "rewrite the datasets in chunks of about 1 MiB (h5repack -l CHUNK=...), and make the "
+           "chunk cache large enough for a row of them: H5Pset_chunk_cache(dapl, 12421, {}, 1.0), "
+           "in h5py rdcc_nbytes={}",
+           64 * kMiB, 64 * kMiB)},
+      {"lustre",
+       fmt::format("stripe the directory: {}, then copy the data there again, so that each request "
+                   "goes to one server; read in multiples of the stripe size",
+                   stripe_command(given, wanted_bytes, given.mean_file_bytes))}};
 }
 
-// A small HDF5 file of its own for each sample: the library reads it in pieces, and packing them
-// merges the reads, too. See many-small-files.
-bool opens_small_hdf5_files(const analyze::Profile& profile) {
-  const analyze::Loading& loading = profile.loading;
-  return loading.library_reads > 0 && 2 * loading.opens >= loading.samples &&
-         2 * profile.data.files_small > profile.data.files_read &&
-         10 * profile.data.files_read >= loading.samples / epochs_of(profile);
+// A small HDF5 file of its own for each sample: the library reads it in pieces, and packing
+// them merges the reads, too. See many-small-files.
+bool opens_small_hdf5_files(const Case& given) {
+  return given.loading.library_reads > 0 && 2 * given.loading.opens >= given.loading.samples &&
+         2 * given.profile.data.files_small > given.profile.data.files_read &&
+         10 * given.profile.data.files_read >= given.loading.samples / given.epochs;
 }
 
 // Each read is a whole sample, somewhere in a file: there is nothing to merge it with. See
 // random-access.
-bool reads_samples_at_random(const analyze::Profile& profile) {
-  const analyze::AccessCounts& counts = profile.data_reads.counts;
-  const analyze::Loading& loading = profile.loading;
-  return loading.samples > 0 && loading.reads < kReadsPerSampleMin * loading.samples &&
-         2 * (counts.transitions - counts.consecutive) >= loading.samples;
+bool reads_samples_at_random(const Case& given) {
+  const analyze::AccessCounts& counts = given.profile.data_reads.counts;
+  return given.loading.samples > 0 &&
+         given.loading.reads < kReadsPerSampleMin * given.loading.samples &&
+         2 * (counts.transitions - counts.consecutive) >= given.loading.samples;
+}
+
+Finding small_reads_text(const Case& given, const Reads& reads, const Limit& limit) {
+  return {
+      .kind = "small reads",
+      .details = fmt::format("{} on average", format_bytes(reads.mean_bytes())),
+      .evidence = {at("data_reads", "{} of {} data reads are under {}; the mean is {}",
+                      format_percent(reads.small_share()), format_exact(reads.count),
+                      format_bytes(limit.size_bytes), format_bytes(reads.mean_bytes())),
+                   at("kinds:data", "they took {} in total, {} each", duration(reads.time_ns),
+                      duration(reads.time_ns / reads.count))},
+      .threshold = fmt::format("more than half of the reads, and the mean, under {}: {}",
+                               format_bytes(limit.size_bytes), limit.reason),
+      .changes = small_reads_changes(given, limit.wanted_bytes()),
+      .gain = {.how = fmt::format("the waiting caused by these reads, minus what reads of {} would "
+                                  "still take",
+                                  format_bytes(limit.wanted_bytes()))}};
 }
 
 }  // namespace
 
-Judged judge_small_reads(const analyze::Profile& profile, const Machine& machine) {
+Judged judge_small_reads(const Case& given) {
   // Files that are read in one or a few calls belong to many-small-files.
   constexpr uint64_t kReadsPerOpenMin = 4;
-  const Waiting waiting = waiting_of(profile);
-  const Limit limit = limit_of(machine);
-  const Reads reads = reads_of(profile, limit.size_bytes);
-  const double small_share = ratio(reads.small, reads.count);
-  const uint64_t mean_bytes = reads.count == 0 ? 0 : reads.bytes / reads.count;
+  const Limit limit = limit_of(given.machine);
+  const Reads reads = reads_of(given, limit.size_bytes);
   const bool mergeable = reads.count >= kReadsPerOpenMin * reads.opens;
-  if (reads.count < kCallsMin || small_share <= 0.5 || mean_bytes >= limit.size_bytes) return {};
-  if (2 * profile.data_reads.counts.lines > reads.count) return {};
-  if (!mergeable || reads_samples_at_random(profile) || opens_small_hdf5_files(profile)) return {};
-  const uint64_t wanted = std::max<uint64_t>(limit.size_bytes, kMiB);
+  if (reads.count < kCallsMin || reads.small_share() <= 0.5 ||
+      reads.mean_bytes() >= limit.size_bytes)
+    return {};
+  if (2 * given.profile.data_reads.counts.lines > reads.count) return {};
+  if (!mergeable || reads_samples_at_random(given) || opens_small_hdf5_files(given)) return {};
   // Fewer calls, but the bytes still have to be copied.
-  const uint64_t left_ns = std::max(scaled(reads.time_ns, ratio(mean_bytes, wanted)),
-                                    time_at(reads.bytes, kCacheBytesPerSecond));
+  const uint64_t left_ns =
+      std::max(scaled(reads.time_ns, ratio(reads.mean_bytes(), limit.wanted_bytes())),
+               time_at(reads.bytes, kCacheBytesPerSecond));
   const uint64_t saved_ns =
-      waiting.due_to(reads.time_ns - std::min(reads.time_ns, left_ns) +
-                     around_calls(profile.loading, std::min(reads.count, profile.loading.reads)));
-  if (!waiting.matters(saved_ns)) return {};
-
-  Finding finding;
-  finding.title = fmt::format("small reads: {} on average", format_bytes(mean_bytes));
-  finding.evidence = {{fmt::format("{} of {} data reads are under {}; the mean is {}",
-                                   format_percent(small_share), format_exact(reads.count),
-                                   format_bytes(limit.size_bytes), format_bytes(mean_bytes)),
-                       "data_reads"},
-                      {fmt::format("they took {} in total, {} each", duration(reads.time_ns),
-                                   duration(reads.time_ns / reads.count)),
-                       "kinds:data"}};
-  finding.threshold = fmt::format("more than half of the reads, and the mean, under {}: {}",
-                                  format_bytes(limit.size_bytes), limit.reason);
-  finding.changes = changes(profile, machine, wanted);
-  finding.gain = gain_of(waiting, saved_ns,
-                         fmt::format("the waiting caused by these reads, minus what reads of {} "
-                                     "would still take",
-                                     format_bytes(wanted)));
-  finding.severity = severity_of(finding.gain, Severity::kWarning);
-  return finding;
+      given.waiting.due_to(minus(reads.time_ns, left_ns) +
+                           around_calls(given, std::min(reads.count, given.loading.reads)));
+  if (!given.waiting.matters(saved_ns)) return {};
+  return less_waiting(given.waiting, saved_ns, small_reads_text(given, reads, limit));
 }
 
 }  // namespace millrace::advise
