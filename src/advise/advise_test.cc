@@ -1,18 +1,44 @@
-// All rules together: healthy and empty jobs, the order of findings, and those that others explain.
+// Tests all rules together: healthy and empty jobs, the order of findings, and those that others
+// explain.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "advise/testing/waiting_job.h"
 #include "advise/testing/workloads.h"
 
 namespace millrace::advise {
 namespace {
 
-using testing::Contains;
-using testing::ElementsAre;
+using analyze::Profile;
+using testing::HasSubstr;
 using testing::IsEmpty;
+
+// A short run may spend most of its time in the start.
+TEST(Advise, JudgesByTheTimeOfTraining) {
+  Profile profile = job_of({.extension = ".bin"});
+  const uint64_t training_ns = profile.job.wall_ns;
+  profile.job.wall_ns = profile.time.mean.wall_ns = 100 * training_ns;
+  EXPECT_THAT(rules_found(profile), IsEmpty());
+  profile.time.mean.training_ns = training_ns;
+  const Finding finding = first(profile);
+  EXPECT_EQ(finding.rule, "slow-transform");
+  EXPECT_EQ(finding.severity, Severity::kProblem);
+  EXPECT_TRUE(finding.gain.of_training);
+  EXPECT_THAT(finding.evidence[0].text, HasSubstr("% of training time"));
+}
+
+TEST(Advise, WorkersThatAreIdleAreNotWhatTrainingWaitsFor) {
+  Profile profile = job_with_workers(4);
+  profile.loading.work_ns = profile.loading.other_ns = 10 * kSecondNs;  // of 40 s
+  profile.time.mean.fetch_exposed_ns = kSecondNs;
+  EXPECT_THAT(rules_found(profile, {.cores = 4}), IsEmpty());
+  // Unless they load while it waits: the rest of the time, they hand batches over.
+  profile.time.mean.fetch_exposed_ns = 5 * kSecondNs;
+  EXPECT_EQ(first_rule(profile, {.cores = 4}), "slow-transform");
+}
 
 TEST(Advise, AnEmptyProfileHasNoFindings) { EXPECT_THAT(advise({}, {}), IsEmpty()); }
 

@@ -1,4 +1,3 @@
-// The rule about failed jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

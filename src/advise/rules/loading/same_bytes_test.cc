@@ -1,42 +1,20 @@
-// Rules about ranks: all read the same bytes, or some read more than others.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "advise/testing/shared_jobs.h"
+#include "advise/testing/waiting_job.h"
 #include "advise/testing/workloads.h"
 
 namespace millrace::advise {
 namespace {
 
+using analyze::Profile;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-// Four ranks; each reads `files` of 100 files from its `first` on, in a new order every epoch.
-struct Part {
-  uint64_t first = 0;
-  uint64_t files = 0;
-};
-
-analyze::Profile ranks_read(const std::vector<Part>& parts, uint64_t epochs = 1,
-                            nanoseconds takes = 20ms) {
-  JobSketch job(static_cast<uint32_t>(parts.size()));
-  for (Rank& rank : job.ranks()) {
-    for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
-      rank.epoch(static_cast<int64_t>(epoch), [&] {
-        rank.batch({.compute = 10 * takes}, [&](Team& team) {
-          const auto order = shuffled(100, epoch);
-          const Part part = parts[rank.index()];
-          for (uint64_t i = part.first; i < part.first + part.files; ++i) {
-            team.next().read_file(fmt::format("/data/{:03}.npy", order[i % 100]),
-                                  {.size = 10 * kMiB, .piece = 2 * kMiB, .takes = takes});
-          }
-        });
-      });
-    }
-  }
-  return job.profile();
-}
+using testing::Not;
 
 TEST(SameBytes, EveryRankReadsEverything) {
   const analyze::Profile profile = ranks_read({{0, 100}, {0, 100}, {0, 100}, {0, 100}});
@@ -85,15 +63,17 @@ TEST(SameBytes, EightyFivePercentInCommonIsNotEverything) {
               testing::Not(testing::Contains("same-bytes")));
 }
 
-TEST(UnevenShards, OneRankHasAThirdMore) {
-  const analyze::Profile profile = ranks_read({{0, 37}, {37, 21}, {58, 21}, {79, 21}}, 1, 100ms);
-  ASSERT_THAT(rules_found(profile), ElementsAre("uneven-shards"));
-  EXPECT_THAT(advise(profile, {}).front().title(), HasSubstr("rank 0"));
-}
-
-TEST(UnevenShards, AFifthMoreIsNotReported) {
-  EXPECT_THAT(rules_found(ranks_read({{0, 30}, {30, 24}, {54, 23}, {77, 23}}, 1, 100ms)),
-              IsEmpty());
+TEST(SameBytes, WorkersThatDoNotDivideTheSamples) {
+  Profile profile = waiting_job(".npy");
+  profile.loading.threads = 2;
+  profile.files = {data_file("/data/a.npy", kMiB, 8), data_file("/data/b.npy", kMiB, 8)};
+  profile.job.dataset_unique_bytes = 2 * kMiB;
+  profile.job.dataset_bytes_read = 16 * kMiB;
+  EXPECT_EQ(first_rule(profile), "same-bytes");
+  EXPECT_EQ(first(profile).gain.saved_ns, 5 * kSecondNs);
+  // A worker that reads one of the files again is something else.
+  profile.files[1].io.bytes_read = 4 * kMiB;
+  EXPECT_THAT(rules_found(profile), Not(Contains("same-bytes")));
 }
 
 }  // namespace
