@@ -96,7 +96,7 @@ Rates dd_rates(const fs::path& folder, uint64_t megabytes) {
 Rates generate_rates(const fs::path& folder, const Case& tried, uint64_t megabytes,
                      size_t threads) {
   Workload workload;
-  workload.dataset.format = tried.format;
+  workload.dataset.format = named<DatasetFormat>(tried.format).value();
   workload.dataset.record_length_bytes = tried.record_bytes;
   workload.dataset.num_samples_per_file = tried.samples_per_file;
   workload.dataset.data_folder = folder / "data";
@@ -142,12 +142,12 @@ void measure_contents() {
   Table table({{.title = "content"},
                {.title = "filled", .align = Table::Align::kRight},
                {.title = "verified", .align = Table::Align::kRight}});
-  for (const char* kind : {"random", "photo", "physics", "text", "zero"}) {
+  for (const std::string_view kind : kWords<ContentKind>) {
     Workload workload;
-    workload.dataset.content = kind;
+    workload.dataset.content = *named<ContentKind>(kind);
     workload.dataset.record_length_bytes = 4 << 20;
     const Layout layout = must(Layout::of(workload));
-    const Content content = must(Content::of(workload.dataset));
+    const Content content = Content(workload.dataset);
     const ContentArray record = record_of(layout, {});
     std::vector<std::byte> bytes(static_cast<size_t>(record.size_bytes()));
     double best[2] = {1e9, 1e9};
@@ -164,7 +164,8 @@ void measure_contents() {
       best[1] = std::min(best[1], seconds_since(start));
     }
     const auto size = static_cast<double>(bytes.size());
-    table.add_row({kind, format_bandwidth(size / best[0]), format_bandwidth(size / best[1])});
+    table.add_row(
+        {std::string(kind), format_bandwidth(size / best[0]), format_bandwidth(size / best[1])});
   }
   fmt::print("{}\n", table.render(inspect_terminal(1)));
 }

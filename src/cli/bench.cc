@@ -27,7 +27,6 @@
 #include "bench/workload/catalog.h"
 #include "bench/workload/datasize.h"
 #include "bench/workload/load.h"
-#include "bench/workload/workload_yaml.h"
 #include "cli/jobs/rank_launch.h"
 #include "cli/options/inputs.h"
 #include "cli/real_loader.h"
@@ -85,13 +84,19 @@ Result<Workload> workload_of(const Arguments& arguments) {
   ASSIGN_OR_RETURN(Workload workload, bench::load_workload(options));
   if (arguments.has("generate")) workload.workflow.generate_data = true;
   if (arguments.has("verify")) workload.reader.verify = true;
-  if (const auto loader = arguments.value("loader")) workload.reader.data_loader = *loader;
+  if (const auto loader = arguments.value("loader")) {
+    workload.reader.data_loader = *bench::named<bench::DataLoader>(*loader);
+  }
   if (arguments.value("cache") == "bypass") workload.reader.odirect = true;
   if (const auto folder = arguments.value("output")) workload.output.folder = *folder;
   for (const std::string& warning : workload.warnings) {
     fmt::print(stderr, "millrace: {}\n", warning);
   }
   return workload;
+}
+
+bool has_no_data(const Workload& workload) {
+  return workload.dataset.format == bench::DatasetFormat::kSynthetic;
 }
 
 Result<int> run_list(const Arguments&, Output& output) {
@@ -105,7 +110,7 @@ Result<int> run_list(const Arguments&, Output& output) {
 
 Status generate_dataset(const Workload& workload, comm::Comm& comm, const Arguments& arguments,
                         const bench::RunLog& log) {
-  if (!workload.workflow.generate_data || workload.dataset.format == "synthetic") return {};
+  if (!workload.workflow.generate_data || has_no_data(workload)) return {};
   ASSIGN_OR_RETURN(const Layout layout, Layout::of(workload));
   const uint64_t bytes = layout.payload_bytes(Split::kTrain) + layout.payload_bytes(Split::kEval);
   bench::GenerateReport report;
@@ -175,15 +180,14 @@ Result<bench::RunLog> open_log(const Workload& workload, comm::Comm& comm,
   RETURN_IF_ERROR(bench::list_log(folder, workload.output.log_file));
   ASSIGN_OR_RETURN(bench::RunLog log, bench::RunLog::open(folder / workload.output.log_file));
   log.add(fmt::format("{}: {}, loader {}, {} files of {}", workload.name,
-                      counted(comm.size(), "rank", "ranks"), workload.reader.data_loader,
-                      workload.dataset.num_files_train, workload.dataset.format));
+                      counted(comm.size(), "rank", "ranks"), name_of(workload.reader.data_loader),
+                      workload.dataset.num_files_train, name_of(workload.dataset.format)));
   for (const std::string& warning : workload.warnings) log.warn(warning);
   return log;
 }
 
 bool removes_dataset(const Workload& workload) {
-  return !workload.dataset.keep_files && workload.workflow.train &&
-         workload.dataset.format != "synthetic";
+  return !workload.dataset.keep_files && workload.workflow.train && !has_no_data(workload);
 }
 
 // After the run, on rank 0. The barrier: no other rank reads any more.
@@ -438,7 +442,8 @@ std::vector<Option> bench_options() {
       {.name = "loader",
        .value = "NAME",
        .help = "loader whose access pattern to reproduce",
-       .choices = {"native", "pytorch", "tensorflow", "dali"}},
+       .choices = {bench::kWords<bench::DataLoader>.begin(),
+                   bench::kWords<bench::DataLoader>.end()}},
       {.name = "real-loader",
        .value = "NAME",
        .help = "read with the loader itself, in Python; needs the dataset",

@@ -25,7 +25,7 @@ using bench::Workload;
 std::string job_json(const Workload& workload, const Layout& layout) {
   JsonWriter json;
   json.begin_object();
-  json.field("format", workload.dataset.format);
+  json.field("format", name_of(workload.dataset.format));
   json.field("samples_per_file", layout.samples_per_file());
   json.field("batch_size", workload.reader.batch_size);
   json.field("read_threads", workload.reader.read_threads);

@@ -156,7 +156,7 @@ void set_size(const std::vector<Checkpoint>& all, Sheet& sheet) {
             ranks > 1 ? "median of the bytes that a rank wrote to a checkpoint"
                       : "median of the bytes of a checkpoint");
   sheet.set("checkpoint.type", sheet.workload().checkpoint.type,
-            std::string(ranks > 1 ? "all_ranks" : "rank_zero"),
+            ranks > 1 ? bench::CheckpointType::kAllRanks : bench::CheckpointType::kRankZero,
             fmt::format("{} wrote", counted(ranks, "rank", "ranks")));
 }
 
@@ -175,7 +175,7 @@ void set_durability(const Profile& profile, const std::vector<Checkpoint>& all, 
     stalled.push_back(static_cast<double>(each.stalled_ns) / static_cast<double>(time_ns));
   }
   if (stalled.empty() || quantile(stalled, 0.5) > 0.3) return;
-  sheet.set("checkpoint.write_mode", checkpoint.write_mode, std::string("async"),
+  sheet.set("checkpoint.write_mode", checkpoint.write_mode, bench::WriteMode::kAsync,
             fmt::format("training goes on in {} of the time of a checkpoint",
                         format_percent(1 - quantile(stalled, 0.5))));
 }
@@ -196,7 +196,7 @@ void set_layout(const Profile& profile, Sheet& sheet) {
   }
   if (data.empty() || index.empty()) return;
   bench::CheckpointConfig& checkpoint = sheet.workload().checkpoint;
-  sheet.set("checkpoint.layout", checkpoint.layout, std::string("tensorflow"),
+  sheet.set("checkpoint.layout", checkpoint.layout, bench::CheckpointLayout::kTensorflow,
             "files named *.data-* and *.index");
   sheet.set(
       "checkpoint.file_sizes", checkpoint.file_sizes,

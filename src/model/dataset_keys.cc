@@ -172,7 +172,7 @@ void set_format(const DataFiles& files, Sheet& sheet) {
     sheet.assumption(fmt::format("Files named *{} are modelled as raw samples of the same size.",
                                  printable(files.extension)));
   }
-  if (files.format.compression != "none") {
+  if (files.format.compression != bench::Compression::kNone) {
     sheet.set("dataset.compression", dataset.compression, files.format.compression,
               "the names end in .gz");
   }
@@ -242,7 +242,7 @@ void set_sizes(const DataFiles& files, Sheet& sheet) {
       "{} in {}, {} each", format_bytes(files.size_bytes, ByteUnits::kDecimal),
       counted(count, "file", "files"), counted(files.samples_per_file, "sample", "samples"));
   if (stored.bytes_per_byte != 1) {
-    why += fmt::format("; as {}, a random byte takes {} bytes", files.format.format,
+    why += fmt::format("; as {}, a random byte takes {} bytes", name_of(files.format.format),
                        stored.bytes_per_byte);
   }
   sheet.set("dataset.record_length_bytes", dataset.record_length_bytes,
@@ -263,7 +263,7 @@ void set_sizes(const DataFiles& files, Sheet& sheet) {
 // A job that has its data in memory, or makes it up.
 void set_synthetic(const Evidence& evidence, Sheet& sheet) {
   bench::DatasetConfig& dataset = sheet.workload().dataset;
-  sheet.assume("dataset.format", dataset.format, std::string("synthetic"),
+  sheet.assume("dataset.format", dataset.format, bench::DatasetFormat::kSynthetic,
                "the job read no data files");
   const uint64_t samples = std::max<uint64_t>(evidence.counts.samples_per_epoch, 1);
   sheet.set("dataset.num_files_train", dataset.num_files_train, samples, "samples in an epoch");
@@ -292,7 +292,8 @@ DataFiles data_files_of(const Profile& profile, const Counts& counts) {
   files.samples_per_file = samples_per_file_of(counts, files);
   count_eval_files(counts, files);
   if (files.extension == ".bin" && has_index(listed)) {
-    files.format.format = files.mapped ? "mmap_indexed_binary" : "indexed_binary";
+    files.format.format = files.mapped ? bench::DatasetFormat::kMmapIndexedBinary
+                                       : bench::DatasetFormat::kIndexedBinary;
   }
   return files;
 }

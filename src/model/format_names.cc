@@ -2,44 +2,52 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
+#include <string>
+
+#include "bench/workload/format_traits.h"
 
 namespace millrace::model {
 namespace {
 
+using bench::Compression;
+using bench::DatasetFormat;
+
 struct Extension {
   std::string_view name;
-  std::string_view format;
+  DatasetFormat format;
 };
 constexpr Extension kExtensions[] = {
-    {".tfrecord", "tfrecord"}, {".tfrecords", "tfrecord"},
-    {".tfrec", "tfrecord"},    {".h5", "hdf5"},
-    {".hdf5", "hdf5"},         {".he5", "hdf5"},
-    {".nc", "hdf5"},           {".csv", "csv"},
-    {".tsv", "tsv"},           {".json", "json"},
-    {".jsonl", "jsonl"},       {".ndjson", "jsonl"},
-    {".npz", "npz"},           {".npy", "npy"},
-    {".jpg", "jpeg"},          {".jpeg", "jpeg"},
-    {".png", "png"},           {".parquet", "parquet"},
-    {".pq", "parquet"},        {".bin", "raw"},
-    {".raw", "raw"},           {".dat", "raw"},
+    {".tfrecord", DatasetFormat::kTfrecord}, {".tfrecords", DatasetFormat::kTfrecord},
+    {".tfrec", DatasetFormat::kTfrecord},    {".h5", DatasetFormat::kHdf5},
+    {".hdf5", DatasetFormat::kHdf5},         {".he5", DatasetFormat::kHdf5},
+    {".nc", DatasetFormat::kHdf5},           {".csv", DatasetFormat::kCsv},
+    {".tsv", DatasetFormat::kTsv},           {".json", DatasetFormat::kJson},
+    {".jsonl", DatasetFormat::kJsonl},       {".ndjson", DatasetFormat::kJsonl},
+    {".npz", DatasetFormat::kNpz},           {".npy", DatasetFormat::kNpy},
+    {".jpg", DatasetFormat::kJpeg},          {".jpeg", DatasetFormat::kJpeg},
+    {".png", DatasetFormat::kPng},           {".parquet", DatasetFormat::kParquet},
+    {".pq", DatasetFormat::kParquet},        {".bin", DatasetFormat::kRaw},
+    {".raw", DatasetFormat::kRaw},           {".dat", DatasetFormat::kRaw},
 };
 
 // What a sample becomes in a file, measured on files that `bench` generates from random bytes.
 struct FormatSize {
-  std::string_view format;
+  DatasetFormat format;
   StoredSize size;
 };
 constexpr FormatSize kSizes[] = {
-    {"jpeg", {.bytes_per_byte = 0.556, .per_file_bytes = 380}},  // gray noise, quality 75
-    {"png", {.bytes_per_byte = 1.0, .per_file_bytes = 110}},
-    {"npy", {.per_file_bytes = 128}},
-    {"npz", {.per_file_bytes = 500, .per_sample_bytes = 8}},
-    {"tfrecord", {.per_sample_bytes = 16}},
-    {"hdf5", {.per_file_bytes = 2048, .per_sample_bytes = 8}},
-    {"csv", {.bytes_per_byte = 3.57}},  // "255," has 3.57 characters on average
-    {"tsv", {.bytes_per_byte = 3.57}},
-    {"json", {.bytes_per_byte = 3.57}},
-    {"jsonl", {.bytes_per_byte = 3.57}},
+    {DatasetFormat::kJpeg,
+     {.bytes_per_byte = 0.556, .per_file_bytes = 380}},  // gray noise, quality 75
+    {DatasetFormat::kPng, {.bytes_per_byte = 1.0, .per_file_bytes = 110}},
+    {DatasetFormat::kNpy, {.per_file_bytes = 128}},
+    {DatasetFormat::kNpz, {.per_file_bytes = 500, .per_sample_bytes = 8}},
+    {DatasetFormat::kTfrecord, {.per_sample_bytes = 16}},
+    {DatasetFormat::kHdf5, {.per_file_bytes = 2048, .per_sample_bytes = 8}},
+    {DatasetFormat::kCsv, {.bytes_per_byte = 3.57}},  // "255," has 3.57 characters on average
+    {DatasetFormat::kTsv, {.bytes_per_byte = 3.57}},
+    {DatasetFormat::kJson, {.bytes_per_byte = 3.57}},
+    {DatasetFormat::kJsonl, {.bytes_per_byte = 3.57}},
 };
 
 std::string lower(std::string_view text) {
@@ -48,11 +56,11 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-std::string_view format_of_extension(std::string_view extension) {
+std::optional<DatasetFormat> format_of_extension(std::string_view extension) {
   for (const Extension& known : kExtensions) {
     if (extension == known.name) return known.format;
   }
-  return {};
+  return std::nullopt;
 }
 
 std::string_view file_name(std::string_view path) {
@@ -70,10 +78,10 @@ bool is_shard_name(std::string_view name) {
                      [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-FormatName named(std::string_view format, std::string_view compression = "none") {
-  return {.format = std::string(format),
-          .compression = std::string(compression),
-          .one_sample_per_file = format == "jpeg" || format == "png"};
+FormatName name_with(DatasetFormat format, Compression compression = Compression::kNone) {
+  return {.format = format,
+          .compression = compression,
+          .one_sample_per_file = traits_of(format).is_image};
 }
 
 }  // namespace
@@ -81,18 +89,20 @@ FormatName named(std::string_view format, std::string_view compression = "none")
 FormatName format_of_name(std::string_view extension, std::string_view path) {
   std::string ending = lower(extension);
   const std::string name = lower(file_name(path));
-  if (const auto format = format_of_extension(ending); !format.empty()) return named(format);
+  if (const auto format = format_of_extension(ending)) return name_with(*format);
   if (ending.ends_with(".gz")) {
     ending.resize(ending.size() - 3);
     const size_t dot = ending.rfind('.');
     if (dot != std::string::npos) ending = ending.substr(dot);
     const auto format = format_of_extension(ending);
-    const bool is_whole = format == "tfrecord" || format == "csv" || format == "tsv" ||
-                          format == "json" || format == "jsonl";
-    if (is_whole) return named(format, "gzip");
+    const bool is_whole =
+        format && (*format == DatasetFormat::kTfrecord || traits_of(*format).is_text);
+    if (is_whole) return name_with(*format, Compression::kGzip);
   }
-  if (name.find("tfrecord") != std::string::npos || is_shard_name(name)) return named("tfrecord");
-  FormatName raw = named("raw");
+  if (name.find("tfrecord") != std::string::npos || is_shard_name(name)) {
+    return name_with(DatasetFormat::kTfrecord);
+  }
+  FormatName raw = name_with(DatasetFormat::kRaw);
   raw.known = false;
   return raw;
 }
@@ -104,7 +114,7 @@ double StoredSize::record_bytes(double file_bytes, uint64_t samples) const {
   return std::max(each / bytes_per_byte, 1.0);
 }
 
-StoredSize stored_size_of(std::string_view format) {
+StoredSize stored_size_of(DatasetFormat format) {
   for (const FormatSize& known : kSizes) {
     if (known.format == format) return known.size;
   }

@@ -6,14 +6,15 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <string_view>
+
+#include "bench/workload/choices.h"
 
 namespace millrace::model {
 
 struct FormatName {
-  std::string format;                // of bench::DatasetConfig
-  std::string compression;           // of bench::DatasetConfig; "none"
+  bench::DatasetFormat format = bench::DatasetFormat::kRaw;
+  bench::Compression compression = bench::Compression::kNone;
   bool known = true;                 // false: raw, because there is no such format
   bool one_sample_per_file = false;  // images
 };
@@ -32,6 +33,6 @@ struct StoredSize {
   double record_bytes(double file_bytes, uint64_t samples) const;
 };
 
-StoredSize stored_size_of(std::string_view format);
+StoredSize stored_size_of(bench::DatasetFormat format);
 
 }  // namespace millrace::model

@@ -52,12 +52,10 @@ void set_name(const Profile& profile, const ModelOptions& options, Sheet& sheet)
 }
 
 void set_framework(const Profile& profile, Sheet& sheet) {
-  const std::string& framework = profile.job.framework;
-  const bool known = framework == "pytorch" || framework == "tensorflow";
-  if (known) {
-    sheet.set("framework", sheet.workload().framework, framework, "libraries that the job loaded");
+  if (const auto framework = bench::named<bench::Framework>(profile.job.framework)) {
+    sheet.set("framework", sheet.workload().framework, *framework, "libraries that the job loaded");
   } else {
-    sheet.assume("framework", sheet.workload().framework, std::string("pytorch"),
+    sheet.assume("framework", sheet.workload().framework, bench::Framework::kPytorch,
                  "no framework was found");
   }
 }

@@ -125,7 +125,7 @@ TEST_F(ModelTest, FilesOfOneSampleReadInANewOrderEveryEpoch) {
   const bench::Workload& workload = modelled.workload;
   EXPECT_EQ(modelled.ranks, 1u);
   EXPECT_EQ(workload.name, "train");
-  EXPECT_EQ(workload.dataset.format, "npy");
+  EXPECT_EQ(workload.dataset.format, bench::DatasetFormat::kNpy);
   EXPECT_EQ(workload.dataset.num_files_train, 40u);
   EXPECT_EQ(workload.dataset.num_samples_per_file, 1u);
   EXPECT_EQ(workload.dataset.num_subfolders_train, 2u);
@@ -176,9 +176,9 @@ TEST_F(ModelTest, CheckpointsAfterEachEpoch) {
   EXPECT_EQ(checkpoint.checkpoint_after_epoch, 1u);
   EXPECT_EQ(checkpoint.epochs_between_checkpoints, 1u);
   EXPECT_EQ(checkpoint.steps_between_checkpoints, 0u);
-  EXPECT_EQ(checkpoint.type, "rank_zero");
+  EXPECT_EQ(checkpoint.type, bench::CheckpointType::kRankZero);
   EXPECT_TRUE(checkpoint.fsync);
-  EXPECT_EQ(checkpoint.write_mode, "sync");
+  EXPECT_EQ(checkpoint.write_mode, bench::WriteMode::kSync);
   EXPECT_NEAR(modelled.workload.train.computation_time.first, 0.029, 1e-4)
       << "checkpoints are not compute";
 }
@@ -202,8 +202,8 @@ TEST_F(ModelTest, AJobOfPytorchIsOneEvenIfItLooksAtTensorflow) {
   main.open("/usr/lib/python3/dist-packages/tensorflow/__init__.py", {.at = 2ms});
   main.region("backward", {.at = 200ms, .takes = 1ms});
   const Modelled modelled = *model_of(profile());
-  EXPECT_EQ(modelled.workload.framework, "pytorch");
-  EXPECT_EQ(modelled.workload.reader.data_loader, "pytorch");
+  EXPECT_EQ(modelled.workload.framework, bench::Framework::kPytorch);
+  EXPECT_EQ(modelled.workload.reader.data_loader, bench::DataLoader::kPytorch);
 }
 
 TEST_F(ModelTest, AJobOfTensorflowIsOneEvenIfItImportsTorch) {
@@ -211,7 +211,7 @@ TEST_F(ModelTest, AJobOfTensorflowIsOneEvenIfItImportsTorch) {
   const Program main = job_.program({.command = "python3 train.py"});
   main.open("/usr/lib/python3/dist-packages/torch/__init__.py", {.at = 1ms});
   main.open("/usr/lib/python3/dist-packages/tensorflow/__init__.py", {.at = 2ms});
-  EXPECT_EQ(model_of(profile())->workload.framework, "tensorflow");
+  EXPECT_EQ(model_of(profile())->workload.framework, bench::Framework::kTensorflow);
 }
 
 TEST_F(ModelTest, CheckpointsEveryFewSteps) {
@@ -260,7 +260,7 @@ TEST_F(ModelTest, APartOfAnEpochEndsAfterItsSteps) {
 TEST_F(ModelTest, FormatsThatBenchLacksAreRaw) {
   train({.extension = "tiff"});
   const Modelled modelled = *model_of(profile());
-  EXPECT_EQ(modelled.workload.dataset.format, "raw");
+  EXPECT_EQ(modelled.workload.dataset.format, bench::DatasetFormat::kRaw);
   EXPECT_THAT(modelled.keys, Contains(AllOf(Field(&DerivedKey::key, "dataset.format"),
                                             Field(&DerivedKey::assumed, true))));
   EXPECT_THAT(modelled.assumptions, Contains(HasSubstr("*.tiff")));
@@ -279,7 +279,7 @@ TEST_F(ModelTest, FilesOfEvaluationsAreKnownByTheirFolder) {
   const Modelled modelled = *model_of(profile());
   EXPECT_EQ(modelled.workload.dataset.num_files_train, 20u);
   EXPECT_EQ(modelled.workload.dataset.num_files_eval, 10u);
-  EXPECT_EQ(modelled.workload.dataset.format, "jpeg");
+  EXPECT_EQ(modelled.workload.dataset.format, bench::DatasetFormat::kJpeg);
   EXPECT_NEAR(modelled.workload.dataset.record_length_bytes, 40'000 / 0.556, 1);
 }
 
@@ -317,7 +317,7 @@ TEST(Model, DataInMemoryIsSynthetic) {
   profile.loading.batches = 10;
   profile.loading.samples = 320;
   const Modelled modelled = *model_of(profile);
-  EXPECT_EQ(modelled.workload.dataset.format, "synthetic");
+  EXPECT_EQ(modelled.workload.dataset.format, bench::DatasetFormat::kSynthetic);
   EXPECT_EQ(modelled.workload.dataset.num_files_train, 320u);
   EXPECT_EQ(modelled.workload.reader.batch_size, 32u);
 }

@@ -16,7 +16,7 @@ Modelled sample() {
   bench::Workload& workload = sheet.workload();
   workload.name = "train";
   workload.description = "train: the I/O of `python train.py`";
-  sheet.set("framework", workload.framework, std::string("pytorch"), "libraries");
+  sheet.set("framework", workload.framework, bench::Framework::kPytorch, "libraries");
   sheet.set("reader.batch_size", workload.reader.batch_size, uint64_t{16}, "320 samples");
   sheet.set("reader.file_shuffle", workload.reader.file_shuffle, bench::Shuffle::kOff, "by name");
   sheet.assume("reader.prefetch_size", workload.reader.prefetch_size, uint64_t{2}, "a default");

@@ -51,16 +51,9 @@ std::string Sheet::text_of(const std::string& value) {
   return out + '"';
 }
 
+// "off" is in quotes: without them, YAML 1.1 reads it as false.
 std::string Sheet::text_of(bench::Shuffle value) {
-  switch (value) {
-    case bench::Shuffle::kSeed:
-      return "seed";
-    case bench::Shuffle::kRandom:
-      return "random";
-    case bench::Shuffle::kOff:
-      break;
-  }
-  return "\"off\"";  // without quotes, YAML 1.1 reads it as false
+  return value == bench::Shuffle::kOff ? "\"off\"" : std::string(name_of(value));
 }
 
 std::string Sheet::text_of(const bench::TimeModel& value) {

@@ -44,6 +44,10 @@ class Sheet {
   static std::string text_of(double value);
   static std::string text_of(const std::string& value);
   static std::string text_of(bench::Shuffle value);
+  template <bench::Choice Enum>
+  static std::string text_of(Enum value) {
+    return std::string(name_of(value));
+  }
   static std::string text_of(const bench::TimeModel& value);
   static std::string text_of(const std::vector<uint64_t>& value);
 

@@ -37,12 +37,11 @@ bench::TimeModel rounded(bench::TimeModel time) {
 
 void set_loader(const Profile& profile, Sheet& sheet) {
   bench::ReaderConfig& reader = sheet.workload().reader;
-  const std::string& framework = profile.job.framework;
-  const bool has_loader = framework == "pytorch" || framework == "tensorflow";
-  if (has_loader) {
-    sheet.set("reader.data_loader", reader.data_loader, framework, "libraries that the job loaded");
+  if (const auto framework = bench::named<bench::Framework>(profile.job.framework)) {
+    sheet.set("reader.data_loader", reader.data_loader, loader_of(*framework),
+              "libraries that the job loaded");
   } else {
-    sheet.assume("reader.data_loader", reader.data_loader, std::string("native"),
+    sheet.assume("reader.data_loader", reader.data_loader, bench::DataLoader::kNative,
                  "no framework was found");
   }
 }
@@ -153,13 +152,13 @@ void set_access(const Evidence& evidence, Sheet& sheet) {
   bench::ReaderConfig& reader = sheet.workload().reader;
   const Profile& profile = evidence.profile;
   if (is_loaded_before(evidence)) {
-    sheet.set("reader.read_type", reader.read_type, std::string("memory"),
+    sheet.set("reader.read_type", reader.read_type, bench::ReadType::kMemory,
               "the files were read once, before the first epoch");
   }
   const analyze::DataUse& data = profile.data;
   if (evidence.counts.ranks > 1 &&
       2 * data.files_shared >= std::max<uint64_t>(data.files_read, 1)) {
-    sheet.set("reader.file_access", reader.file_access, std::string("shared"),
+    sheet.set("reader.file_access", reader.file_access, bench::FileAccess::kShared,
               fmt::format("{} of {} files were read by several ranks",
                           format_exact(data.files_shared), format_exact(data.files_read)));
   }

@@ -56,18 +56,18 @@ Request parse(int count, char** arguments) {
     const std::string key = text.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : text.substr(equals + 1);
     if (equals == std::string::npos) request.actions.push_back(text);
-    if (key == "mode") config.write_mode = value;
+    if (key == "mode") config.write_mode = named<WriteMode>(value).value();
     if (key == "local") config.local_folder = value;
     if (key == "model") set_model(value, request.workload.model);
-    if (key == "datatype") request.workload.model.model_datatype = value;
+    if (key == "datatype") request.workload.model.model_datatype = named<TensorType>(value).value();
     if (key == "ranks") request.ranks = static_cast<uint32_t>(std::stoul(value));
     if (key == "fsync") config.fsync = value == "1";
     if (key == "randomize") config.randomize_tensor = value == "1";
     if (key == "odirect") config.odirect = value == "1";
     if (key == "drop") config.drop_cache = value == "1";
     if (key == "verify") config.verify = value == "1";
-    if (key == "layout") config.layout = value;
-    if (key == "type") config.type = value;
+    if (key == "layout") config.layout = named<CheckpointLayout>(value).value();
+    if (key == "type") config.type = named<CheckpointType>(value).value();
     if (key == "sizes") config.file_sizes = sizes_of(value);
     if (key == "buffer") config.buffer_size = std::stoull(value);
   }

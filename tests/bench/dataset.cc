@@ -65,8 +65,12 @@ Program program_of(Settings settings) {
   number("num_samples_per_file", dataset.num_samples_per_file);
   number("num_subfolders_train", dataset.num_subfolders_train);
   number("seed", dataset.seed);
-  text("format", dataset.format);
-  text("content", dataset.content);
+  if (settings.contains("format")) {
+    dataset.format = named<DatasetFormat>(settings["format"]).value();
+  }
+  if (settings.contains("content")) {
+    dataset.content = named<ContentKind>(settings["content"]).value();
+  }
   text("data_folder", dataset.data_folder);
   if (settings.contains("record_dims")) dataset.record_dims = numbers_in(settings["record_dims"]);
   if (settings.contains("record_element_type")) {
@@ -98,9 +102,9 @@ Status verify_files(const Verifier& verifier, Split split) {
   return {};
 }
 
-Status verify_samples(const Verifier& verifier, const std::string& format, Split split) {
+Status verify_samples(const Verifier& verifier, DatasetFormat format, Split split) {
   const Layout& layout = verifier.layout();
-  format::FilesOptions options{.format = format};
+  format::FilesOptions options{.format = std::string(name_of(format))};
   for (uint64_t i = 0; i < layout.file_count(split); ++i) {
     options.paths.emplace_back(layout.path({.split = split, .index = i}));
   }
@@ -122,8 +126,8 @@ Status verify_dataset(const Program& program) {
   const DatasetConfig& dataset = program.workload.dataset;
   for (const Split split : {Split::kTrain, Split::kEval}) {
     if (verifier.layout().file_count(split) == 0) continue;
-    RETURN_IF_ERROR(is_image(dataset) ? verify_files(verifier, split)
-                                      : verify_samples(verifier, dataset.format, split));
+    RETURN_IF_ERROR(dataset.traits().is_image ? verify_files(verifier, split)
+                                              : verify_samples(verifier, dataset.format, split));
   }
   return {};
 }

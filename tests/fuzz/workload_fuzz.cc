@@ -11,7 +11,6 @@
 
 #include "bench/workload/load.h"
 #include "bench/workload/scale.h"
-#include "bench/workload/workload_yaml.h"
 
 namespace {
 

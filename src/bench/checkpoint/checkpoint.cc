@@ -24,24 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::nanoseconds;
 
-enum class WriteMode : uint8_t { kSync, kAsync, kLocalFlush };
-
-Result<WriteMode> write_mode_of(const CheckpointConfig& config) {
-  if (config.write_mode == "sync") return WriteMode::kSync;
-  if (config.write_mode == "async") return WriteMode::kAsync;
-  if (config.write_mode != "local_flush") {
-    return fail(Errc::kInvalidArgument,
-                "checkpoint.write_mode: unknown mode '{}'; use sync, async or local_flush",
-                printable(config.write_mode));
-  }
-  if (config.local_folder.empty()) {
-    return fail(Errc::kInvalidArgument,
-                "checkpoint.write_mode: local_flush needs a folder on local storage; set "
-                "checkpoint.local_folder");
-  }
-  return WriteMode::kLocalFlush;
-}
-
 TransferOptions transfer_options_of(const CheckpointConfig& config) {
   return {.buffer_bytes = config.buffer_size,
           .odirect = config.odirect,
@@ -78,10 +60,8 @@ struct Pending {
 
 class FolderCheckpointer final : public Checkpointer {
  public:
-  FolderCheckpointer(const CheckpointConfig& config, WriteMode mode, CheckpointPlan plan,
-                     comm::Comm& comm)
+  FolderCheckpointer(const CheckpointConfig& config, CheckpointPlan plan, comm::Comm& comm)
       : config_(config),
-        mode_(mode),
         plan_(std::move(plan)),
         comm_(comm),
         folder_(config.checkpoint_folder),
@@ -136,7 +116,6 @@ class FolderCheckpointer final : public Checkpointer {
   Error no_such_checkpoint(CheckpointId id) const;
 
   CheckpointConfig config_;
-  WriteMode mode_;
   CheckpointPlan plan_;
   comm::Comm& comm_;
   fs::path folder_;
@@ -157,7 +136,7 @@ Status FolderCheckpointer::prepare(const CheckpointerOptions& options) {
     status = make_directories(folder_);
     if (status.ok()) status = remove_partial_checkpoints(folder_, notes_);
   }
-  if (mode_ == WriteMode::kLocalFlush && status.ok() && !options.only_reads) {
+  if (config_.write_mode == WriteMode::kLocalFlush && status.ok() && !options.only_reads) {
     status = make_directories(local_folder_);
     // Several ranks of a node may do this at once and be in each other's way: any of them succeeds.
     if (status.ok()) static_cast<void>(remove_partial_checkpoints(local_folder_, notes_).ok());
@@ -224,8 +203,8 @@ Status FolderCheckpointer::begin(Pending& pending) {
     RETURN_IF_ERROR(make_partial(pending));
     return write_files(pending, partial(folder_, pending), fsync());
   };
-  if (mode_ == WriteMode::kSync) return write();
-  if (mode_ == WriteMode::kAsync) return start_background(pending, write);
+  if (config_.write_mode == WriteMode::kSync) return write();
+  if (config_.write_mode == WriteMode::kAsync) return start_background(pending, write);
   // The copy that lasts is the one that is made durable.
   Status written = make_local_partial(pending);
   if (written.ok()) written = write_files(pending, partial(local_folder_, pending), Fsync::kNo);
@@ -333,7 +312,7 @@ Status FolderCheckpointer::settle() {
   CheckpointResult& result = result_of(*pending);
   const nanoseconds moved_before = result.moving;
   take_counts(result);
-  if (mode_ == WriteMode::kLocalFlush) {
+  if (config_.write_mode == WriteMode::kLocalFlush) {
     result.flushing = result.moving - moved_before;
     result.moving = moved_before;
   }
@@ -465,11 +444,15 @@ Status FolderCheckpointer::read_files(const CheckpointResult& result, uint64_t t
 Result<std::unique_ptr<Checkpointer>> Checkpointer::open(const Workload& workload, comm::Comm& comm,
                                                          const CheckpointerOptions& options) {
   const CheckpointConfig& config = workload.checkpoint;
-  ASSIGN_OR_RETURN(const WriteMode mode, write_mode_of(config));
+  if (config.write_mode == WriteMode::kLocalFlush && config.local_folder.empty()) {
+    return fail(Errc::kInvalidArgument,
+                "checkpoint.write_mode: local_flush needs a folder on local storage; set "
+                "checkpoint.local_folder");
+  }
   ASSIGN_OR_RETURN(CheckpointPlan plan, CheckpointPlan::make(workload.model, config, comm.size()));
   std::unique_ptr<FolderCheckpointer> opened;
   try {
-    opened = std::make_unique<FolderCheckpointer>(config, mode, std::move(plan), comm);
+    opened = std::make_unique<FolderCheckpointer>(config, std::move(plan), comm);
   } catch (const std::bad_alloc&) {
     return fail(Errc::kExhausted,
                 "no memory for a buffer of {} bytes; lower checkpoint.buffer_size",

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/text/text.h"
 #include "bench/checkpoint/tensor_bundle.h"
 
 namespace millrace::bench {
@@ -19,16 +18,25 @@ constexpr double kSizeBytesMax = 0x1p60;
 constexpr uint64_t kSmallGroup = 5;
 constexpr uint64_t kVariableBytes = sizeof(float);
 
-struct TypeName {
-  std::string_view name;
-  ElementType type;
-};
-
-constexpr TypeName kTypes[] = {
-    {"fp16", ElementType::kF16},  {"bf16", ElementType::kBf16}, {"fp32", ElementType::kF32},
-    {"fp64", ElementType::kF64},  {"int8", ElementType::kI8},   {"uint8", ElementType::kU8},
-    {"int32", ElementType::kI32},
-};
+ElementType element_type(TensorType type) {
+  switch (type) {
+    case TensorType::kFp16:
+      return ElementType::kF16;
+    case TensorType::kBf16:
+      return ElementType::kBf16;
+    case TensorType::kFp32:
+      return ElementType::kF32;
+    case TensorType::kFp64:
+      return ElementType::kF64;
+    case TensorType::kInt8:
+      return ElementType::kI8;
+    case TensorType::kUint8:
+      return ElementType::kU8;
+    case TensorType::kInt32:
+      return ElementType::kI32;
+  }
+  return ElementType::kF16;
+}
 
 void add_tensor(PlannedFile& file, PlannedTensor tensor) {
   if (tensor.count == 0) return;
@@ -44,37 +52,27 @@ double as_double(uint64_t value) { return static_cast<double>(value); }
 
 }  // namespace
 
-Result<ElementType> tensor_type(const std::string& name) {
-  for (const TypeName& type : kTypes) {
-    if (type.name == name) return type.type;
-  }
-  return fail(Errc::kInvalidArgument,
-              "unknown type '{}' of tensors; use fp16, bf16, fp32, fp64, int8, uint8 or int32",
-              printable(name));
-}
-
 CheckpointPlan::CheckpointPlan(const ModelConfig& model, const CheckpointConfig& checkpoint,
                                uint64_t rank_count)
     : model_(model),
       shape_(model.transformer.value_or(Transformer{})),
       checkpoint_(checkpoint),
-      rank_count_(rank_count) {}
+      rank_count_(rank_count),
+      model_type_(element_type(model.model_datatype)),
+      optimizer_type_(element_type(model.optimizer_datatype)) {}
 
 Result<CheckpointPlan> CheckpointPlan::make(const ModelConfig& model,
                                             const CheckpointConfig& checkpoint,
                                             uint64_t rank_count) {
   CheckpointPlan plan(model, checkpoint, rank_count);
-  ASSIGN_OR_RETURN(plan.model_type_,
-                   tensor_type(model.model_datatype).within("model.model_datatype"));
-  ASSIGN_OR_RETURN(plan.optimizer_type_,
-                   tensor_type(model.optimizer_datatype).within("model.optimizer_datatype"));
   const Parallelism& parallelism = model.parallelism;
   plan.model_ranks_ = parallelism.tensor * parallelism.pipeline;
   RETURN_IF_ERROR(plan.check_ranks());
   plan.data_ranks_ = parallelism.data > 0 ? parallelism.data : plan.rank_count_ / plan.model_ranks_;
   plan.job_rank_count_ = plan.model_ranks_ * plan.data_ranks_;
   RETURN_IF_ERROR(plan.check());
-  if (checkpoint.layout == "tensorflow") plan.variable_count_ = plan.count_variables();
+  if (checkpoint.layout == CheckpointLayout::kTensorflow)
+    plan.variable_count_ = plan.count_variables();
   return plan;
 }
 
@@ -88,7 +86,7 @@ Status CheckpointPlan::check_ranks() const {
                 "from 1 to {}",
                 parallelism.tensor, parallelism.pipeline, parallelism.data, rank_count_, kRanksMax);
   }
-  if (checkpoint_.mode == "subset") {
+  if (checkpoint_.mode == CheckpointMode::kSubset) {
     if (parallelism.data == 0) {
       return fail(Errc::kInvalidArgument,
                   "checkpoint.mode: subset needs the size of the whole job; set "
@@ -190,7 +188,8 @@ CheckpointPlan::Place CheckpointPlan::place_of(uint64_t rank) const {
 
 // Without ZeRO all replicas hold the same, so only the first is written unless all are asked for.
 bool CheckpointPlan::writes(const Place& place) const {
-  return model_.parallelism.zero_stage > 0 || place.data == 0 || checkpoint_.type == "all_ranks";
+  return model_.parallelism.zero_stage > 0 || place.data == 0 ||
+         checkpoint_.type == CheckpointType::kAllRanks;
 }
 
 // Layer 0 is the embedding; layers num_layers + 1 and + 2 are the head and the last norm. Layers
@@ -317,7 +316,8 @@ uint64_t CheckpointPlan::file_size_at(size_t i) const {
 }
 
 uint64_t CheckpointPlan::shard_count() const {
-  const bool is_sharded = checkpoint_.type == "all_ranks" || model_.parallelism.zero_stage > 0;
+  const bool is_sharded =
+      checkpoint_.type == CheckpointType::kAllRanks || model_.parallelism.zero_stage > 0;
   return is_sharded ? job_rank_count_ : model_ranks_;
 }
 
@@ -412,7 +412,8 @@ std::vector<PlannedFile> CheckpointPlan::tensorflow_files(const Place& place,
 std::vector<PlannedFile> CheckpointPlan::files_of(uint64_t rank, uint64_t total_step) const {
   assert(rank < job_rank_count_);
   const Place place = place_of(rank);
-  if (checkpoint_.layout == "tensorflow") return tensorflow_files(place, total_step);
+  if (checkpoint_.layout == CheckpointLayout::kTensorflow)
+    return tensorflow_files(place, total_step);
   return torch_files(place);
 }
 

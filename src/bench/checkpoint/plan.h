@@ -118,8 +118,8 @@ class CheckpointPlan {
   uint64_t data_ranks_ = 1;
   uint64_t job_rank_count_ = 1;
   uint64_t variable_count_ = 0;  // layout tensorflow with file_sizes: per .data file
-  data::ElementType model_type_ = data::ElementType::kF16;
-  data::ElementType optimizer_type_ = data::ElementType::kF32;
+  data::ElementType model_type_;
+  data::ElementType optimizer_type_;
 };
 
 // The CRC-32C of a tensor of a file.
@@ -129,8 +129,5 @@ using TensorChecksum = std::function<uint32_t(const PlannedFile& file, size_t te
 // checksums are 0 without a function.
 std::vector<BundleTensor> bundle_tensors(std::span<const PlannedFile> shards,
                                          const TensorChecksum& checksum = {});
-
-// The element type that a workload calls `name` (fp16 bf16 fp32 fp64 int8 uint8 int32).
-Result<data::ElementType> tensor_type(const std::string& name);
 
 }  // namespace millrace::bench

@@ -5,24 +5,12 @@
 #include <cstring>
 
 #include "base/hash/crc32c.h"
-#include "base/text/spelling.h"
-#include "base/text/text.h"
 #include "bench/generate/images/smooth_field.h"
 
 namespace millrace::bench {
 namespace {
 
 using data::ElementType;
-
-struct KindName {
-  std::string_view name;
-  ContentKind kind;
-};
-constexpr KindName kKinds[] = {{"random", ContentKind::kRandom},
-                               {"photo", ContentKind::kPhoto},
-                               {"physics", ContentKind::kPhysics},
-                               {"text", ContentKind::kText},
-                               {"zero", ContentKind::kZero}};
 
 constexpr size_t kPieceElements = 1024;  // of smooth content, on the stack
 
@@ -190,16 +178,6 @@ void fill_physics(uint64_t key, const ContentArray& array, uint64_t offset_bytes
 uint64_t mixed(uint64_t key, uint64_t number) { return random_word(key ^ number, number + 1); }
 
 }  // namespace
-
-Result<Content> Content::of(const DatasetConfig& dataset) {
-  std::vector<std::string> known;
-  for (const KindName& each : kKinds) {
-    if (each.name == dataset.content) return Content(each.kind, dataset.seed);
-    known.emplace_back(each.name);
-  }
-  return fail(Errc::kInvalidArgument, "dataset.content is '{}'{}; choose one of {}",
-              printable(dataset.content), did_you_mean(dataset.content, known), join(known, ", "));
-}
 
 uint64_t Content::key_of(const ContentArray& array) const {
   uint64_t key = mixed(0x6d696c6c72616365, seed_);

@@ -15,10 +15,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "base/base.h"
-#include "base/result.h"
 #include "bench/generate/layout.h"
 #include "bench/workload/workload.h"
 #include "data/array.h"
@@ -27,8 +25,6 @@ namespace millrace::bench {
 
 // Changes if equal arguments give other bytes than before.
 inline constexpr uint32_t kContentVersion = 1;
-
-enum class ContentKind : uint8_t { kRandom, kPhoto, kPhysics, kText, kZero };
 
 // The array that is filled.
 struct ContentArray {
@@ -46,8 +42,7 @@ class Content {
   // Parts of an array begin at multiples of this.
   static constexpr uint64_t kAlignment = 64;
 
-  // The error for an unknown dataset.content lists the known ones.
-  static Result<Content> of(const DatasetConfig& dataset);
+  explicit Content(const DatasetConfig& dataset) : kind_(dataset.content), seed_(dataset.seed) {}
 
   // Fills `out` with the bytes of the array from `offset_bytes` on.
   // REQUIRES: `offset_bytes` is a multiple of kAlignment, and out.size() one of the element.
@@ -60,8 +55,6 @@ class Content {
   uint64_t key_of(const ContentArray& array) const;
 
  private:
-  Content(ContentKind kind, uint64_t seed) : kind_(kind), seed_(seed) {}
-
   ContentKind kind_;
   uint64_t seed_;
 };

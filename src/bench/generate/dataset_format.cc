@@ -11,38 +11,11 @@ namespace {
 using data::ElementType;
 using data::Shape;
 
-// What the record and its label are called, as in DLIO's files if it writes the format too.
-struct FieldNames {
-  std::string_view format;
-  std::string_view record;
-  LabelField label;
-};
-
-constexpr FieldNames kFieldNames[] = {
-    {"npz", "x", {.name = "y"}},
-    {"hdf5", "records_0", {.name = "labels"}},
-    {"tfrecord", "image", {.name = "size", .is_record_bytes = true}},
-    {"tfrecord_gzip", "image", {.name = "size", .is_record_bytes = true}},
-    {"tar", "bin", {}},
-    {"indexed", "data", {.name = "label"}},
-    {"megatron", "tokens", {}},
-};
-constexpr FieldNames kOtherNames = {"", "data", {}};
-
-const FieldNames& names_of(std::string_view format) {
-  for (const FieldNames& each : kFieldNames) {
-    if (each.format == format) return each;
-  }
-  return kOtherNames;
-}
-
 // Numbers of contents, so that no two arrays of a sample are equal.
 constexpr uint64_t kFirstExtraField = uint64_t{1} << 32;
 
 bool writes_text(const DatasetConfig& dataset) {
-  constexpr std::string_view kTextFormats[] = {"csv", "tsv", "json", "jsonl"};
-  return dataset.content == "text" && std::find(std::begin(kTextFormats), std::end(kTextFormats),
-                                                dataset.format) != std::end(kTextFormats);
+  return dataset.content == ContentKind::kText && dataset.traits().is_text;
 }
 
 // The record, or its parts if HDF5 is to have it in several datasets.
@@ -54,9 +27,9 @@ Result<std::vector<SampleArray>> record_arrays(const DatasetConfig& dataset,
     text.content.shape = {record.shape.element_count()};
     return std::vector<SampleArray>{std::move(text)};
   }
-  if (dataset.format != "hdf5" || parts <= 1) {
+  if (dataset.format != DatasetFormat::kHdf5 || parts <= 1) {
     return std::vector<SampleArray>{
-        {.name = std::string(names_of(dataset.format).record), .content = record}};
+        {.name = std::string(dataset.traits().record), .content = record}};
   }
   std::vector<uint64_t> lengths(record.shape.lengths().begin(), record.shape.lengths().end());
   if (lengths.empty() || lengths[0] % parts != 0) {
@@ -123,7 +96,7 @@ uint64_t chunk_rows_of(const DatasetConfig& dataset) {
 
 Result<std::unique_ptr<format::Format>> open_dataset_format(const DatasetConfig& dataset) {
   format::FormatOptions options;
-  const bool gzip = dataset.compression == "gzip";
+  const bool gzip = dataset.compression == Compression::kGzip;
   options.hdf5.sample_count = dataset.num_samples_per_file;
   if (dataset.enable_chunking) options.hdf5.chunk_rows = chunk_rows_of(dataset);
   options.hdf5.chunk_dims = dataset.chunk_dims;
@@ -131,31 +104,28 @@ Result<std::unique_ptr<format::Format>> open_dataset_format(const DatasetConfig&
   options.hdf5.buffer_bytes = std::min(options.hdf5.buffer_bytes, dataset.generation_buffer_size);
   if (gzip) options.hdf5.gzip_level = static_cast<int>(dataset.compression_level);
   options.parquet.row_group_rows = dataset.row_group_size;
-  options.parquet.compression = dataset.compression;
+  options.parquet.compression = name_of(dataset.compression);
   for (const Column& column : dataset.columns) {
     if (column.is_read) options.columns.push_back(column.name);
   }
-  if (dataset.compression == "none") return format::open_format(dataset.format, options);
-  const bool is_of_parquet =
-      gzip || dataset.compression == "snappy" || dataset.compression == "zstd";
-  if ((gzip && dataset.format == "hdf5") || (is_of_parquet && dataset.format == "parquet")) {
-    return format::open_format(dataset.format, options);
+  std::string_view name = name_of(dataset.format);
+  if (dataset.compression != Compression::kNone &&
+      !dataset.traits().compressions.has(dataset.compression)) {
+    return fail(Errc::kUnsupported,
+                "dataset.compression is {}, which is not available for {} files; set it to none",
+                name_of(dataset.compression), name);
   }
-  if (dataset.compression == "zip" && dataset.format == "npz") return format::open_format("npz");
-  if (is_gzip_text(dataset)) return format::open_format(dataset.format, options);
-  if (gzip && dataset.format == "tfrecord") {
+  if (gzip && dataset.format == DatasetFormat::kTfrecord) {
     options.keeps_indexed_files = false;
-    return format::open_format("tfrecord_gzip", options);
+    name = "tfrecord_gzip";
   }
-  return fail(Errc::kUnsupported,
-              "dataset.compression is {}, which is not available for {} files; set it to none",
-              printable(dataset.compression), printable(dataset.format));
+  return format::open_format(name, options);
 }
 
 Result<std::vector<SampleArray>> sample_arrays(const DatasetConfig& dataset, const Layout& layout,
                                                const SampleRef& sample) {
   std::vector<SampleArray> arrays;
-  if (dataset.format == "parquet" && !dataset.columns.empty()) {
+  if (dataset.format == DatasetFormat::kParquet && !dataset.columns.empty()) {
     ASSIGN_OR_RETURN(arrays, column_arrays(dataset, sample));
   } else {
     ASSIGN_OR_RETURN(arrays, record_arrays(dataset, record_of(layout, sample)));
@@ -176,7 +146,7 @@ Result<std::vector<SampleArray>> sample_arrays(const DatasetConfig& dataset, con
 }
 
 LabelField label_of(const DatasetConfig& dataset) {
-  const LabelField label = names_of(dataset.format).label;
+  const LabelField label = dataset.traits().label;
   // A field of the workload takes the place of DLIO's label.
   for (const ExtraField& field : dataset.fields) {
     if (field.name == label.name) return {};

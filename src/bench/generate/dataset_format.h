@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -31,11 +30,7 @@ struct SampleArray {
 Result<std::vector<SampleArray>> sample_arrays(const DatasetConfig& dataset, const Layout& layout,
                                                const SampleRef& sample);
 
-// The label that formats of DLIO have beside the record: zero, or the length of the record.
-struct LabelField {
-  std::string_view name;  // empty: there is none
-  bool is_record_bytes = false;
-};
+// The label beside the record, unless a field of the workload takes its place.
 LabelField label_of(const DatasetConfig& dataset);
 
 }  // namespace millrace::bench

@@ -77,7 +77,6 @@ bool has_deflated_members(const DatasetConfig& dataset);
 Status write_streamed_file(const FileJob& job);
 uint64_t streamed_file_bytes(const DatasetPlan& plan, FileId file);
 
-bool is_image(const DatasetConfig& dataset);
 Status prepare_images(DatasetPlan& plan);
 Status write_image_file(const FileJob& job);
 // "seed 0 train 17", for the comment in an image.

@@ -8,9 +8,7 @@ namespace {
 
 // About how much longer a file is than its records: numbers as text take more.
 double length_factor(const DatasetConfig& dataset) {
-  const std::string_view format = dataset.format;
-  const bool is_text = format == "csv" || format == "tsv" || format == "json" || format == "jsonl";
-  return is_text && dataset.content != "text" ? 4.0 : 1.0;
+  return dataset.traits().is_text && dataset.content != ContentKind::kText ? 4.0 : 1.0;
 }
 
 // Fills the arrays one behind the other in `room`.
@@ -57,10 +55,9 @@ Status add_sample(const FileJob& job, uint64_t sample, format::SampleWriter& wri
 
 Result<DatasetPlan> DatasetPlan::of(const Workload& workload) {
   ASSIGN_OR_RETURN(Layout layout, Layout::of(workload));
-  ASSIGN_OR_RETURN(const Content content, Content::of(workload.dataset));
   DatasetPlan plan{.workload = &workload,
                    .layout = std::move(layout),
-                   .content = content,
+                   .content = Content(workload.dataset),
                    .format = nullptr,
                    .engine = nullptr,
                    .jpeg_strips = std::nullopt,
@@ -68,12 +65,12 @@ Result<DatasetPlan> DatasetPlan::of(const Workload& workload) {
                    .equal_file_bytes = std::nullopt};
   if (is_streamed(workload.dataset)) {
     const bool are_equal = plan.layout.has_equal_files() &&
-                           workload.dataset.format != "synthetic" &&
+                           workload.dataset.format != DatasetFormat::kSynthetic &&
                            !has_deflated_members(workload.dataset);
     if (are_equal) plan.equal_file_bytes = streamed_file_bytes(plan, {});
     return plan;
   }
-  if (is_image(workload.dataset)) {
+  if (workload.dataset.traits().is_image) {
     RETURN_IF_ERROR(prepare_images(plan));
     return plan;
   }
@@ -83,7 +80,7 @@ Result<DatasetPlan> DatasetPlan::of(const Workload& workload) {
     plan.engine = std::make_unique<GzipEngine>(
         std::move(plan.engine), static_cast<int>(workload.dataset.compression_level));
   }
-  if (workload.dataset.format == "hdf5" && plan.layout.has_equal_files()) {
+  if (workload.dataset.format == DatasetFormat::kHdf5 && plan.layout.has_equal_files()) {
     ASSIGN_OR_RETURN(const std::vector<SampleArray> arrays,
                      sample_arrays(workload.dataset, plan.layout, {}));
     ASSIGN_OR_RETURN(plan.hdf5_outline, make_hdf5_outline(workload.dataset, arrays));
@@ -102,9 +99,9 @@ Status write_file_by_format(const FileJob& job) {
 
 Status write_dataset_file(const FileJob& job) {
   if (job.plan.hdf5_outline) return write_hdf5_file(job);
-  if (job.plan.dataset().format == "parquet") return write_parquet_file(job);
+  if (job.plan.dataset().format == DatasetFormat::kParquet) return write_parquet_file(job);
   if (job.plan.format != nullptr) return write_file_by_format(job);
-  return is_image(job.plan.dataset()) ? write_image_file(job) : write_streamed_file(job);
+  return job.plan.dataset().traits().is_image ? write_image_file(job) : write_streamed_file(job);
 }
 
 std::optional<uint64_t> known_file_bytes(const DatasetPlan& plan, FileId file) {
@@ -115,8 +112,9 @@ std::optional<uint64_t> known_file_bytes(const DatasetPlan& plan, FileId file) {
 
 uint64_t estimated_file_bytes(const DatasetPlan& plan, FileId file) {
   if (const auto known = known_file_bytes(plan, file)) {
-    const bool has_index = plan.dataset().format.ends_with("indexed_binary");
-    return *known + (has_index ? plan.layout.samples_per_file() * 2 * sizeof(uint64_t) : 0);
+    return *known + (plan.dataset().traits().has_index
+                         ? plan.layout.samples_per_file() * 2 * sizeof(uint64_t)
+                         : 0);
   }
   return static_cast<uint64_t>(static_cast<double>(plan.layout.payload_bytes(file)) *
                                length_factor(plan.dataset()));

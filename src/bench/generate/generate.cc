@@ -88,7 +88,7 @@ uint64_t free_bytes_of(const std::string& folder) {
 // writing a small file.
 bool may_have_other_files(const DatasetPlan& plan) {
   const bool is_by_format = plan.format != nullptr && !plan.hdf5_outline;
-  return is_by_format || plan.dataset().format.ends_with("indexed_binary");
+  return is_by_format || plan.dataset().traits().has_index;
 }
 
 // One rank's part of the work.

@@ -85,7 +85,7 @@ Result<std::optional<Hdf5Outline>> make_hdf5_outline(const DatasetConfig& datase
   const auto library = format::hdf5_library();
   const bool has_chunks =
       dataset.enable_chunking || !dataset.chunk_dims.empty() || !dataset.max_shape.empty();
-  if (dataset.compression != "none" || has_chunks || !library.ok()) return none;
+  if (dataset.compression != Compression::kNone || has_chunks || !library.ok()) return none;
   const auto directory = TemporaryDirectory::create();
   if (!directory.ok()) return none;
   // As long as a file of the dataset, but sparse. If it fails, libhdf5 reports why for a real file.

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <random>
 
 #include "base/text/text.h"
 #include "base/text/units.h"
-#include "bench/generate/numpy_normal.h"
 
 namespace millrace::bench {
 namespace {
@@ -15,22 +15,46 @@ constexpr uint32_t kSizesSeed = 10;                    // of DLIO's generators
 constexpr uint64_t kFileBytesMax = uint64_t{1} << 62;  // far from overflows of what is added
 constexpr double kAxisMax = 4294967295.0;              // a Square has 32 bits
 
-// Extensions that are not the name of the format.
-struct NamedExtension {
-  std::string_view format;
-  std::string_view extension;
-};
-constexpr NamedExtension kExtensions[] = {
-    {"indexed", "mrd"},
-    {"megatron", "bin"},
-};
+// The normal numbers of numpy.random.seed(s) and numpy.random.normal(), bit for bit: DLIO draws the
+// sizes of its files from them, so a dataset has the same files here. This is NumPy's legacy
+// generator: MT19937, 53 bits of two outputs, and the polar method, which makes two numbers at a
+// time.
+class NumpyNormal {
+ public:
+  explicit NumpyNormal(uint32_t seed) : bits_(seed) {}
 
-std::string_view extension_of(std::string_view format) {
-  for (const NamedExtension& each : kExtensions) {
-    if (each.format == format) return each.extension;
+  double next(double mean, double stdev) { return mean + stdev * standard(); }
+
+ private:
+  double standard() {
+    if (has_second_) {
+      has_second_ = false;
+      return second_;
+    }
+    double first = 0;
+    double other = 0;
+    double square = 0;
+    do {
+      first = 2 * uniform() - 1;
+      other = 2 * uniform() - 1;
+      square = first * first + other * other;
+    } while (square >= 1 || square == 0);
+    const double factor = std::sqrt(-2 * std::log(square) / square);
+    second_ = factor * first;
+    has_second_ = true;
+    return factor * other;
   }
-  return format;
-}
+
+  double uniform() {
+    const auto high = static_cast<double>(bits_() >> 5);
+    const auto low = static_cast<double>(bits_() >> 6);
+    return (high * 0x1p26 + low) * 0x1p-53;
+  }
+
+  std::mt19937 bits_;  // the standard defines its output, unlike that of its distributions
+  double second_ = 0;
+  bool has_second_ = false;
+};
 
 std::string padded(uint64_t index, uint64_t count) {
   const size_t digits = std::to_string(count).size();
@@ -47,7 +71,7 @@ uint32_t axis_length(double drawn) {
 std::string_view split_name(Split split) { return split == Split::kTrain ? "train" : "valid"; }
 
 bool is_gzip_text(const DatasetConfig& dataset) {
-  return dataset.compression == "gzip" && (dataset.format == "csv" || dataset.format == "tsv");
+  return dataset.compression == Compression::kGzip && dataset.traits().delimiter != 0;
 }
 
 std::string data_folder_of(const Workload& workload) {
@@ -64,7 +88,7 @@ Result<Layout> Layout::of(const Workload& workload) {
   Layout layout;
   layout.data_folder_ = data_folder_of(workload);
   layout.file_prefix_ = dataset.file_prefix;
-  layout.extension_ = extension_of(dataset.format);
+  layout.extension_ = dataset.traits().extension();
   if (is_gzip_text(dataset)) layout.extension_ += ".gz";
   // One subfolder counts as no subfolder, as in DLIO.
   const auto folders = [](uint64_t count) { return count > 1 ? count : 0; };
@@ -73,8 +97,7 @@ Result<Layout> Layout::of(const Workload& workload) {
   layout.splits_[1] = {.file_count = dataset.num_files_eval,
                        .subfolder_count = folders(dataset.num_subfolders_eval)};
   layout.samples_per_file_ = dataset.num_samples_per_file;
-  const bool is_image = dataset.format == "jpeg" || dataset.format == "png";
-  if (!is_image) layout.element_type_ = dataset.record_element_type;
+  if (!dataset.traits().is_image) layout.element_type_ = dataset.record_element_type;
   RETURN_IF_ERROR(layout.set_shape(dataset));
   RETURN_IF_ERROR(layout.check_sizes());
   return layout;
@@ -88,10 +111,6 @@ Status Layout::set_shape(const DatasetConfig& dataset) {
     return {};
   }
   const double length = dataset.record_length_bytes;
-  if (!(length >= 0) || length > 0x1p62) {
-    return fail(Errc::kInvalidArgument, "dataset.record_length_bytes is {}, not from 0 to 2^62",
-                length);
-  }
   const double root = std::sqrt(length);
   const double side = std::floor(root);
   const double stdev = dataset.record_length_bytes_stdev / 2 / root;

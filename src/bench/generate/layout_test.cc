@@ -11,7 +11,7 @@ using data::Shape;
 
 Workload unet3d() {
   Workload workload;
-  workload.dataset.format = "npz";
+  workload.dataset.format = DatasetFormat::kNpz;
   workload.dataset.num_files_train = 168;
   workload.dataset.record_length_bytes = 146600628;
   workload.dataset.record_length_bytes_stdev = 68341808;

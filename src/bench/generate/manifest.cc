@@ -43,7 +43,7 @@ std::string columns_text(const std::vector<Column>& columns) {
 // The keys that decide about the files. Those that only readers use are not among them.
 std::vector<Manifest::Key> keys_of(const DatasetConfig& dataset) {
   return {
-      {"dataset.format", dataset.format},
+      {"dataset.format", std::string(name_of(dataset.format))},
       {"dataset.num_files_train", std::to_string(dataset.num_files_train)},
       {"dataset.num_files_eval", std::to_string(dataset.num_files_eval)},
       {"dataset.num_samples_per_file", std::to_string(dataset.num_samples_per_file)},
@@ -54,7 +54,7 @@ std::vector<Manifest::Key> keys_of(const DatasetConfig& dataset) {
       {"dataset.record_length_bytes_stdev", fmt::format("{}", dataset.record_length_bytes_stdev)},
       {"dataset.record_dims", list_text(dataset.record_dims)},
       {"dataset.record_element_type", std::string(data::element_name(dataset.record_element_type))},
-      {"dataset.compression", dataset.compression},
+      {"dataset.compression", std::string(name_of(dataset.compression))},
       {"dataset.compression_level", std::to_string(dataset.compression_level)},
       {"dataset.enable_chunking", dataset.enable_chunking ? "true" : "false"},
       {"dataset.chunk_size", std::to_string(dataset.chunk_size)},
@@ -63,7 +63,7 @@ std::vector<Manifest::Key> keys_of(const DatasetConfig& dataset) {
       {"dataset.hdf5.max_shape", list_text(dataset.max_shape)},
       {"dataset.parquet.row_group_size", std::to_string(dataset.row_group_size)},
       {"dataset.parquet.columns", columns_text(dataset.columns)},
-      {"dataset.content", dataset.content},
+      {"dataset.content", std::string(name_of(dataset.content))},
       {"dataset.fields", fields_text(dataset.fields)},
       {"dataset.seed", std::to_string(dataset.seed)},
   };

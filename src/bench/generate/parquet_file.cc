@@ -32,7 +32,7 @@ Result<std::unique_ptr<format::ParquetWriter>> create_writer(
         format::parquet_column_of(array.name, array.content.type, array.content.shape));
   }
   format::ParquetWriteOptions options{.row_group_rows = dataset.row_group_size};
-  ASSIGN_OR_RETURN(options.codec, parquet::codec_named(dataset.compression));
+  ASSIGN_OR_RETURN(options.codec, parquet::codec_named(name_of(dataset.compression)));
   ASSIGN_OR_RETURN(auto writer, format::ParquetWriter::create(*job.plan.engine, job.path,
                                                               std::move(columns), options));
   // All files must have the same columns, also if their records have different shapes.

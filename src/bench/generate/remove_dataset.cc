@@ -25,11 +25,11 @@ Result<Manifest> manifest_to_remove(const Workload& workload) {
 }
 
 // The file of the samples, and those that its format writes beside it.
-std::vector<fs::path> files_beside(const std::string& format, const fs::path& path) {
-  if (format.ends_with("indexed_binary")) {
+std::vector<fs::path> files_beside(DatasetFormat format, const fs::path& path) {
+  if (traits_of(format).has_index) {
     return {path, path.string() + ".off.idx", path.string() + ".sz.idx"};
   }
-  if (format == "megatron") return {path, fs::path(path).replace_extension("idx")};
+  if (format == DatasetFormat::kMegatron) return {path, fs::path(path).replace_extension("idx")};
   return {path};
 }
 

@@ -18,9 +18,9 @@ using testing::HasSubstr;
 
 class RemoveDataset : public testing::Test {
  protected:
-  Workload generated(const std::string& format) const {
+  Workload generated(std::string_view format) const {
     Workload made;
-    made.dataset.format = format;
+    made.dataset.format = *named<DatasetFormat>(format);
     made.dataset.num_files_train = 6;
     made.dataset.num_files_eval = 2;
     made.dataset.num_subfolders_train = 3;

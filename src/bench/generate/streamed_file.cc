@@ -20,10 +20,6 @@ using data::Shape;
 
 constexpr std::string_view kIndexEnds[] = {".off.idx", ".sz.idx"};
 
-bool has_index(const DatasetConfig& dataset) {
-  return dataset.format == "indexed_binary" || dataset.format == "mmap_indexed_binary";
-}
-
 // The last axis is the sample, as DLIO writes npz and npy.
 Result<Shape> shape_with_samples(const Layout& layout, FileId file) {
   const Shape shape = layout.record_shape(file);
@@ -222,7 +218,7 @@ Status write_npz(const FileJob& job, BlockFile& out) {
   const DatasetConfig& dataset = job.plan.dataset();
   const auto write = [&](const std::string& name, std::string_view header, uint64_t data_bytes,
                          const std::function<Status(const BlockFile::Seen&)>& append) {
-    if (dataset.compression == "none") {
+    if (dataset.compression == Compression::kNone) {
       return write_member(out, zip, name, header, data_bytes, append);
     }
     const int level = static_cast<int>(dataset.compression_level);
@@ -390,22 +386,22 @@ uint64_t synthetic_bytes(const DatasetPlan& plan, FileId file) {
 }
 
 struct StreamedEntry {
-  std::string_view format;
+  DatasetFormat format;
   Status (*write)(const FileJob& job, BlockFile& out);
   uint64_t (*size_bytes)(const DatasetPlan& plan, FileId file);
 };
 
 constexpr StreamedEntry kStreamed[] = {
-    {"npz", &write_npz, &npz_bytes},
-    {"npy", &write_npy, &npy_bytes},
-    {"tfrecord", &write_tfrecord, &tfrecord_bytes},
-    {"raw", &write_raw, &payload_of},
-    {"indexed_binary", &write_raw, &payload_of},
-    {"mmap_indexed_binary", &write_raw, &payload_of},
-    {"synthetic", &write_synthetic, &synthetic_bytes},
+    {DatasetFormat::kNpz, &write_npz, &npz_bytes},
+    {DatasetFormat::kNpy, &write_npy, &npy_bytes},
+    {DatasetFormat::kTfrecord, &write_tfrecord, &tfrecord_bytes},
+    {DatasetFormat::kRaw, &write_raw, &payload_of},
+    {DatasetFormat::kIndexedBinary, &write_raw, &payload_of},
+    {DatasetFormat::kMmapIndexedBinary, &write_raw, &payload_of},
+    {DatasetFormat::kSynthetic, &write_synthetic, &synthetic_bytes},
 };
 
-const StreamedEntry* streamed_entry(std::string_view format) {
+const StreamedEntry* streamed_entry(DatasetFormat format) {
   for (const StreamedEntry& entry : kStreamed) {
     if (entry.format == format) return &entry;
   }
@@ -415,17 +411,17 @@ const StreamedEntry* streamed_entry(std::string_view format) {
 }  // namespace
 
 bool has_deflated_members(const DatasetConfig& dataset) {
-  return dataset.format == "npz" && dataset.compression == "zip";
+  return dataset.format == DatasetFormat::kNpz && dataset.compression == Compression::kZip;
 }
 
 bool is_streamed(const DatasetConfig& dataset) {
-  if (dataset.compression != "none" && !has_deflated_members(dataset)) return false;
-  if (!dataset.fields.empty() && dataset.format != "npz") return false;
+  if (dataset.compression != Compression::kNone && !has_deflated_members(dataset)) return false;
+  if (!dataset.fields.empty() && dataset.format != DatasetFormat::kNpz) return false;
   return streamed_entry(dataset.format) != nullptr;
 }
 
 Status write_streamed_file(const FileJob& job) {
-  if (has_index(job.plan.dataset())) RETURN_IF_ERROR(write_index(job));
+  if (job.plan.dataset().traits().has_index) RETURN_IF_ERROR(write_index(job));
   ASSIGN_OR_RETURN(BlockFile out, BlockFile::create(job.path, job.rooms.block, job.written,
                                                     job.plan.block_bytes()));
   RETURN_IF_ERROR(streamed_entry(job.plan.dataset().format)->write(job, out));

@@ -152,7 +152,7 @@ const format::Field* field_named(std::span<const format::Field> fields, std::str
 // Whether a field has the arrays of all samples of a file, and how many times longer it is.
 bool has_all_samples(const DatasetConfig& dataset, const Layout& layout, const ContentArray& array,
                      const format::Field& field) {
-  return (dataset.format == "npz" || dataset.format == "npy") && layout.samples_per_file() > 1 &&
+  return dataset.traits().stacks_samples && layout.samples_per_file() > 1 &&
          field.array.type == array.type &&
          field.array.bytes.size() == array.size_bytes() * layout.samples_per_file();
 }
@@ -161,8 +161,7 @@ bool has_all_samples(const DatasetConfig& dataset, const Layout& layout, const C
 
 Result<Verifier> Verifier::of(const Workload& workload) {
   ASSIGN_OR_RETURN(Layout layout, Layout::of(workload));
-  ASSIGN_OR_RETURN(const Content content, Content::of(workload.dataset));
-  return Verifier(workload.dataset, std::move(layout), content);
+  return Verifier(workload.dataset, std::move(layout));
 }
 
 Status Verifier::verify(const SampleRef& sample, std::span<const format::Field> fields) const {
@@ -197,7 +196,7 @@ Status Verifier::verify(const SampleRef& sample, std::span<const format::Field> 
 
 Status Verifier::verify_file(FileId file, ByteView bytes) const {
   const std::string place = sample_text({.file = file});
-  if (is_image(dataset_)) {
+  if (dataset_.traits().is_image) {
     return check_image_seal(bytes, image_identity(dataset_, file)).within(place);
   }
   const data::ArrayView array{.type = ElementType::kU8, .shape = {bytes.size()}, .bytes = bytes};

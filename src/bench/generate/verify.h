@@ -33,8 +33,8 @@ class Verifier {
   Status verify_file(FileId file, ByteView bytes) const;
 
  private:
-  Verifier(DatasetConfig dataset, Layout layout, Content content)
-      : dataset_(std::move(dataset)), layout_(std::move(layout)), content_(content) {}
+  Verifier(DatasetConfig dataset, Layout layout)
+      : dataset_(std::move(dataset)), layout_(std::move(layout)), content_(dataset_) {}
 
   DatasetConfig dataset_;
   Layout layout_;

@@ -11,9 +11,9 @@ namespace {
 using data::ElementType;
 using testing::HasSubstr;
 
-Workload of_format(std::string format, uint64_t samples = 1) {
+Workload of_format(std::string_view format, uint64_t samples = 1) {
   Workload workload;
-  workload.dataset.format = std::move(format);
+  workload.dataset.format = *named<DatasetFormat>(format);
   workload.dataset.record_length_bytes = 10'000;
   workload.dataset.num_samples_per_file = samples;
   return workload;
@@ -25,7 +25,7 @@ struct Sample {
   std::vector<std::byte> bytes;
 
   explicit Sample(const Workload& workload, const SampleRef& sample)
-      : layout(*Layout::of(workload)), content(*Content::of(workload.dataset)) {
+      : layout(*Layout::of(workload)), content(workload.dataset) {
     const ContentArray record = record_of(layout, sample);
     bytes.resize(static_cast<size_t>(record.size_bytes()));
     content.fill(record, 0, bytes);

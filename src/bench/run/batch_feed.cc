@@ -1,7 +1,5 @@
 #include "bench/run/batch_feed.h"
 
-#include "bench/run/stream_feed.h"
-#include "bench/run/worker_feeds.h"
 #include "loader/loader.h"
 
 namespace millrace::bench {
@@ -60,7 +58,7 @@ Result<std::unique_ptr<BatchFeed>> open_native(FeedOptions options) {
   loading.thread_count = static_cast<uint32_t>(options.reader.read_threads);
   loading.prefetch_batches = static_cast<uint32_t>(
       options.reader.prefetch_size * std::max<uint64_t>(options.reader.read_threads, 1));
-  loading.skips_bad_samples = options.reader.on_error == "skip";
+  loading.skips_bad_samples = options.reader.skips_bad_samples();
   loading.marks_waits = false;  // the training loop marks its own
   ASSIGN_OR_RETURN(auto loader, loader::Loader::open(std::move(loading)));
   return std::unique_ptr<BatchFeed>(std::make_unique<NativeFeed>(std::move(loader)));
@@ -69,10 +67,17 @@ Result<std::unique_ptr<BatchFeed>> open_native(FeedOptions options) {
 }  // namespace
 
 Result<std::unique_ptr<BatchFeed>> open_feed(FeedOptions options) {
-  const std::string& name = options.reader.data_loader;
-  if (name == "native") return open_native(std::move(options));
-  if (name == "tensorflow") return open_stream_feed(std::move(options));
-  if (name == "dali") options.reader.read_threads = 1;
+  switch (options.reader.data_loader) {
+    case DataLoader::kNative:
+      return open_native(std::move(options));
+    case DataLoader::kTensorflow:
+      return open_stream_feed(std::move(options));
+    case DataLoader::kDali:
+      options.reader.read_threads = 1;
+      break;
+    case DataLoader::kPytorch:
+      break;
+  }
   return open_worker_feed(std::move(options));
 }
 

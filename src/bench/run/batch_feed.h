@@ -3,7 +3,7 @@
 // `native` is Millrace's loader. The others make the calls that PyTorch, tf.data and DALI make:
 //  - pytorch: a worker reads a whole batch, one sample after the other; workers take turns;
 //  - tensorflow: `read_threads` files are open at once, each is read from start to end, and their
-//    samples alternate; they pass a shuffle buffer and threads that decode (stream_feed.h);
+//    samples alternate; they pass a shuffle buffer and threads that decode (stream_feed.cc);
 //  - dali: one reader, one batch after the other, from mapped files.
 // The engine of the source (open_dataset in samples.h) makes the sizes of the reads.
 #pragma once
@@ -15,6 +15,7 @@
 #include "bench/workload/workload.h"
 #include "data/decoder.h"
 #include "data/source.h"
+#include "loader/order/order.h"
 #include "loader/order/share.h"
 
 namespace millrace::bench {
@@ -43,7 +44,15 @@ class BatchFeed {
   virtual std::string first_bad_sample() const = 0;
 };
 
+// As reader.data_loader says.
 Result<std::unique_ptr<BatchFeed>> open_feed(FeedOptions options);
+
+// Whole batches by each worker, one sample after the other.
+Result<std::unique_ptr<BatchFeed>> open_worker_feed(FeedOptions options);
+Result<std::unique_ptr<BatchFeed>> open_stream_feed(FeedOptions options);
+
+// DLIO shuffles files and samples separately. Samples in random order are a global shuffle.
+loader::order::Shuffle shuffle_of(const ReaderConfig& reader);
 
 // Batches of nothing, at once: what is left is the cost of the benchmark itself.
 std::unique_ptr<BatchFeed> null_feed(uint64_t sample_count, uint64_t batch_size,

@@ -51,7 +51,7 @@ Result<std::vector<uint64_t>> batches_of(BatchFeed& feed, uint64_t epoch) {
   }
 }
 
-class EveryLoader : public testing::TestWithParam<std::string> {
+class EveryLoader : public testing::TestWithParam<DataLoader> {
  protected:
   FeedOptions options(const std::shared_ptr<NotingDecoder>& decoder) const {
     FeedOptions wanted;
@@ -94,7 +94,7 @@ TEST_P(EveryLoader, FailsWithTheNameOfABadSampleOrLeavesItOut) {
   EXPECT_THAT(failed.error().message(), HasSubstr("digit 4"));
   EXPECT_THAT(failed.error().message(), HasSubstr("is damaged"));
 
-  wanted.reader.on_error = "skip";
+  wanted.reader.on_error = OnError::kSkip;
   const auto skipping = *open_feed(wanted);
   uint64_t rows = 0;
   const auto left = batches_of(*skipping, 0);
@@ -130,7 +130,7 @@ class StreamFeed : public testing::Test {
     return decoder->take();
   }
 
-  ReaderConfig reader_{.data_loader = "tensorflow", .sample_shuffle = Shuffle::kSeed};
+  ReaderConfig reader_{.data_loader = DataLoader::kTensorflow, .sample_shuffle = Shuffle::kSeed};
 };
 
 TEST_F(StreamFeed, DrawsFromABufferOfShuffleSize) {
@@ -151,10 +151,10 @@ TEST_F(StreamFeed, DividesEachFileIfFilesAreShared) {
   ASSERT_GT(files, 1);
   std::vector<uint64_t> all;
   for (uint32_t rank = 0; rank < 2; ++rank) {
-    reader_.file_access = "shared";
+    reader_.file_access = FileAccess::kShared;
     const std::vector<uint64_t> shared = order(reader_, {rank, 2});
     all.insert(all.end(), shared.begin(), shared.end());
-    reader_.file_access = "multi";
+    reader_.file_access = FileAccess::kMulti;
     EXPECT_NE(order(reader_, {rank, 2}), shared);
   }
   EXPECT_THAT(all, UnorderedElementsAreArray({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
@@ -192,8 +192,9 @@ TEST_F(StreamFeed, DecodesWithAllComputationThreadsAtOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(ByName, EveryLoader,
-                         testing::Values("native", "pytorch", "tensorflow", "dali"),
-                         [](const auto& info) { return info.param; });
+                         testing::Values(DataLoader::kNative, DataLoader::kPytorch,
+                                         DataLoader::kTensorflow, DataLoader::kDali),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
 
 TEST(NullFeed, HasTheBatchesOfItsRank) {
   const auto feed = null_feed(10, 4, {1, 2});

@@ -345,7 +345,7 @@ std::string figures_json(const RunFigures& run, const Workload& workload) {
   json.field("workload", workload.name);
   json.field("ranks", run.rank_count);
   json.field("hosts", run.host_count);
-  json.field("data_loader", workload.reader.data_loader);
+  json.field("data_loader", name_of(workload.reader.data_loader));
   json.field("au", mean_au(run));
   json.field("au_expected", workload.metric_au);
   json.field("au_meets_expectation", meets_expectation(run, workload));
@@ -377,7 +377,7 @@ std::string figures_text(const RunFigures& run, const Workload& workload,
                          const Terminal& terminal) {
   std::string text =
       fmt::format("{}: {} {}, loader {}\n\n", workload.name, run.rank_count,
-                  run.rank_count == 1 ? "rank" : "ranks", workload.reader.data_loader);
+                  run.rank_count == 1 ? "rank" : "ranks", name_of(workload.reader.data_loader));
   if (!run.passes.empty()) {
     using enum Table::Align;
     Table table({{"epoch"},

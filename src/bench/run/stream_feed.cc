@@ -1,5 +1,9 @@
-#include "bench/run/stream_feed.h"
-
+// Batches by threads that read, shuffle and decode as a pipeline of tf.data does.
+//
+// `read_threads` files are read at once, from start to end, and their samples alternate. With a
+// sample shuffle, `shuffle_size` samples are held in memory, and each that leaves is drawn from
+// them; so the first batch waits until the buffer is full. Batches are decoded by
+// `computation_threads` threads. Ranks divide the files; if files are shared, they divide each.
 #include <algorithm>
 #include <deque>
 #include <mutex>
@@ -9,7 +13,7 @@
 #include "base/concurrency/bounded_queue.h"
 #include "base/concurrency/thread.h"
 #include "base/numbers/counter_random.h"
-#include "bench/samples/bad_samples.h"
+#include "bench/run/batch_feed.h"
 #include "bench/samples/sample_maker.h"
 #include "loader/order/order.h"
 
@@ -158,7 +162,7 @@ Result<uint64_t> StreamFeed::next() {
 Result<std::vector<SampleRange>> StreamFeed::ranges_of(data::Epoch epoch) const {
   const data::SampleSource& source = *options_.source;
   const auto [rank, size] = options_.world;
-  const bool shares = options_.reader.file_access == "shared";
+  const bool shares = options_.reader.file_access == FileAccess::kShared;
   if (!shares && source.group_count() < size) {
     const uint64_t count = source.sample_count();
     return std::vector<SampleRange>{{count * rank / size, count * (rank + 1) / size}};
@@ -191,7 +195,7 @@ void StreamFeed::read_samples(size_t reader) {
       if (bytes.ok()) {
         raw.bytes = *bytes;
         if (!raw_[reader].push(std::move(raw))) return;
-      } else if (options_.reader.on_error == "skip") {
+      } else if (options_.reader.skips_bad_samples()) {
         bad_.add(bytes.error());
       } else {
         raw_[reader].push(bytes.error());
@@ -263,7 +267,7 @@ Result<MadeBatch> StreamFeed::decode(SampleMaker& maker, const RawBatch& batch) 
   for (const RawSample& raw : batch) {
     Status added = maker.add(raw.sample, raw.bytes, made);
     if (added.ok()) continue;
-    if (options_.reader.on_error != "skip") return std::move(added).error();
+    if (!options_.reader.skips_bad_samples()) return std::move(added).error();
     bad_.add(added.error());
   }
   return made;

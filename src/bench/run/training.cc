@@ -45,7 +45,7 @@ class SplitFeed {
     const loader::order::World world{comm::index_of(comm.rank()), comm.size()};
     const uint64_t batch_size =
         trains ? workload.reader.batch_size : workload.reader.batch_size_eval;
-    if (workload.dataset.format == "synthetic") {
+    if (workload.dataset.format == DatasetFormat::kSynthetic) {
       feed.batches_ =
           null_feed(layout.file_count(split) * layout.samples_per_file(), batch_size, world);
       return feed;
@@ -148,7 +148,7 @@ class Training {
 
   // The index of some formats takes a look at every file, on every rank.
   Status start_feeds() {
-    if (!train_ || workload_.dataset.format == "synthetic") return {};
+    if (!train_ || workload_.dataset.format == DatasetFormat::kSynthetic) return {};
     RETURN_IF_ERROR(comm_.barrier());
     if (options_.prepare_cache) RETURN_IF_ERROR(options_.prepare_cache());
     RETURN_IF_ERROR(comm_.barrier());

@@ -1,5 +1,4 @@
-#include "bench/run/worker_feeds.h"
-
+// Batches by threads that read as the workers of PyTorch do.
 #include <millrace/trace.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 
 #include "base/concurrency/bounded_queue.h"
 #include "base/concurrency/thread.h"
-#include "bench/samples/bad_samples.h"
+#include "bench/run/batch_feed.h"
 #include "bench/samples/sample_maker.h"
 
 namespace millrace::bench {
@@ -89,7 +88,7 @@ class WorkerFeed final : public BatchFeed {
     for (const SampleId sample : samples) {
       Status added = maker.add(sample, made);
       if (added.ok()) continue;
-      if (options_.reader.on_error != "skip") return std::move(added).error();
+      if (!options_.reader.skips_bad_samples()) return std::move(added).error();
       bad_.add(added.error());
     }
     return made;

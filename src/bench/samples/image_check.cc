@@ -1,6 +1,6 @@
-#include "bench/samples/image_check.h"
-
+// Images are checked without decoding them (check_image() of sample_check.h).
 #include "base/io/gzip.h"
+#include "bench/samples/sample_check.h"
 #include "format/images/jpeg.h"
 #include "format/images/png.h"
 

@@ -1,9 +1,8 @@
-#include "bench/samples/image_check.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/bytes.h"
+#include "bench/samples/sample_check.h"
 #include "format/images/jpeg.h"
 #include "format/images/png.h"
 

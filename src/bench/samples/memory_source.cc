@@ -1,5 +1,4 @@
-#include "bench/samples/memory_source.h"
-
+// Datasets in memory: all samples are read before the training (reader.read_type=memory).
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -10,10 +9,12 @@
 #include "base/system/cpus.h"
 #include "base/system/memory.h"
 #include "base/text/units.h"
+#include "bench/samples/samples.h"
 
 namespace millrace::bench {
 namespace {
 
+// If `keeps_errors`, a sample that cannot be read fails when it is asked for.
 class MemorySource final : public data::SampleSource {
  public:
   MemorySource(std::shared_ptr<const data::SampleSource> source, bool keeps_errors)
@@ -21,6 +22,7 @@ class MemorySource final : public data::SampleSource {
         keeps_errors_(keeps_errors),
         samples_(source_->sample_count()) {}
 
+  // Reads every sample on all cores. Fails before the memory is full.
   Status fill() {
     const uint64_t limit = memory_available_bytes().value_or(UINT64_MAX);
     std::atomic<uint64_t> used = 0;
@@ -84,11 +86,13 @@ class MemorySource final : public data::SampleSource {
 
 }  // namespace
 
-Result<std::shared_ptr<const data::SampleSource>> read_into_memory(
-    std::shared_ptr<const data::SampleSource> source, bool keeps_errors) {
-  const auto memory = std::make_shared<MemorySource>(std::move(source), keeps_errors);
+Status read_if_in_memory(const Workload& workload, OpenedDataset& dataset) {
+  if (workload.reader.read_type != ReadType::kMemory) return {};
+  const auto memory =
+      std::make_shared<MemorySource>(dataset.source, workload.reader.skips_bad_samples());
   RETURN_IF_ERROR(memory->fill());
-  return std::shared_ptr<const data::SampleSource>(memory);
+  dataset.source = memory;
+  return {};
 }
 
 }  // namespace millrace::bench

@@ -3,15 +3,9 @@
 #include <algorithm>
 
 #include "base/text/text.h"
-#include "bench/samples/image_check.h"
 
 namespace millrace::bench {
 namespace {
-
-// Formats whose samples are bytes and nothing else.
-bool has_only_bytes(std::string_view format) {
-  return format == "raw" || format.ends_with("indexed_binary");
-}
 
 // Whether the text is one object or list, with nothing behind it.
 bool is_closed_json(std::string_view text) {
@@ -39,8 +33,7 @@ bool is_closed_json(std::string_view text) {
 Result<SampleCheck> SampleCheck::of(const Workload& workload,
                                     std::shared_ptr<const format::Format> format, bool is_ours) {
   ASSIGN_OR_RETURN(Layout layout, Layout::of(workload));
-  const bool knows_lengths =
-      format != nullptr && (is_ours || has_only_bytes(workload.dataset.format));
+  const bool knows_lengths = format != nullptr && (is_ours || workload.dataset.traits().is_bytes);
   SampleCheck check(workload.dataset, std::move(layout), std::move(format), knows_lengths);
   if (knows_lengths && check.layout_.has_equal_files()) {
     ASSIGN_OR_RETURN(check.arrays_, sample_arrays(workload.dataset, check.layout_, {}));
@@ -92,10 +85,12 @@ Status SampleCheck::check_lengths(std::span<const SampleArray> arrays,
 }
 
 SampleCheck::Text SampleCheck::text_to_look_at() const {
-  if (dataset_.format.starts_with("json")) return Text::kJson;
-  if (arrays_.size() != 1 || dataset_.content == "text") return Text::kNone;  // cells in quotes
-  if (dataset_.format == "csv") return Text::kCsv;
-  return dataset_.format == "tsv" ? Text::kTsv : Text::kNone;
+  const FormatTraits& traits = dataset_.traits();
+  if (!traits.is_text) return Text::kNone;
+  if (traits.delimiter == 0) return Text::kJson;
+  // Words are in quotes, and may have delimiters.
+  const bool has_plain_cells = arrays_.size() == 1 && dataset_.content != ContentKind::kText;
+  return has_plain_cells ? Text::kRows : Text::kNone;
 }
 
 // To parse it takes a hundred times longer. If it does not look whole, it is split, so that the
@@ -106,15 +101,14 @@ bool SampleCheck::is_whole_text(std::string_view sample) const {
     const uint64_t least = arrays_.empty() ? 0 : arrays_[0].content.shape.element_count();
     return sample.size() >= least && is_closed_json(sample);
   }
-  const auto delimiters = std::ranges::count(sample, text_ == Text::kCsv ? ',' : '\t');
+  const auto delimiters = std::ranges::count(sample, dataset_.traits().delimiter);
   return static_cast<uint64_t>(delimiters) + 1 == arrays_[0].content.shape.element_count();
 }
 
 // Text has numbers of other types, as many as there were. npz and npy have those of all samples of
 // a file in one array.
 bool SampleCheck::fits(const ContentArray& array, const data::ArrayView& found) const {
-  const bool has_all = dataset_.format == "npz" || dataset_.format == "npy";
-  const uint64_t samples = has_all ? layout_.samples_per_file() : 1;
+  const uint64_t samples = dataset_.traits().stacks_samples ? layout_.samples_per_file() : 1;
   if (found.bytes.size() == array.size_bytes() * samples) return true;
   return found.type != array.type &&
          found.bytes.size() / data::element_bytes(found.type) == array.shape.element_count();

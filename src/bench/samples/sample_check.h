@@ -3,7 +3,7 @@
 // A run that counts empty files measures nothing. So every sample is split into its fields, which
 // checks the structure and the checksums of its format (TFRecord, npz, gzip), and has the length
 // that was generated. Its content is not compared: that is reader.verify. Images are not decoded
-// (image_check.h), nor are numbers in text parsed: rows of csv must have as many cells as were
+// (check_image()), nor are numbers in text parsed: rows of csv must have as many cells as were
 // generated, and brackets in JSON must be closed. A dataset without a manifest of ours may
 // have samples of any length above 0, unless its format has no structure but the length.
 // Thread-safe.
@@ -27,6 +27,12 @@ struct CheckCost {
   std::atomic<uint64_t> nanoseconds = 0;
 };
 
+// Whether bytes are a whole JPEG or PNG image, without decoding it. What a cut or a hole in a file
+// breaks is looked at: the markers of a JPEG up to its first scan and its end, the chunks of a PNG
+// with their checksums and its end. A JPEG has no checksum, so changed bits of its scans are found
+// only by decoding (reader.decode). Bytes behind the end are accepted, as image programs do.
+Status check_image(ByteView image);
+
 // What a thread keeps between samples.
 struct CheckScratch {
   format::SampleFields fields;  // of the last sample; images have none
@@ -43,7 +49,7 @@ class SampleCheck {
 
  private:
   // Text is looked at without parsing its numbers. kNone: samples are split.
-  enum class Text : uint8_t { kNone, kCsv, kTsv, kJson };
+  enum class Text : uint8_t { kNone, kRows, kJson };
 
   SampleCheck(DatasetConfig dataset, Layout layout, std::shared_ptr<const format::Format> format,
               bool knows_lengths)

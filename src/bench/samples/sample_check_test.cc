@@ -14,10 +14,10 @@ namespace {
 
 using testing::HasSubstr;
 
-Workload of_format(const std::string& folder, std::string format) {
+Workload of_format(const std::string& folder, std::string_view format) {
   Workload workload;
   workload.dataset.data_folder = folder;
-  workload.dataset.format = std::move(format);
+  workload.dataset.format = *named<DatasetFormat>(format);
   workload.dataset.record_length_bytes = 10'000;
   workload.dataset.num_files_train = 1;
   workload.dataset.num_files_eval = 0;
@@ -82,7 +82,7 @@ TEST_F(SampleCheckTest, OnlyTheManifestTellsHowLongAStructuredSampleIs) {
   EXPECT_TRUE(check(wanted, other, /*is_ours=*/false).ok());
   // But bytes without a structure have nothing else.
   Workload raw = wanted;
-  raw.dataset.format = "raw";
+  raw.dataset.format = DatasetFormat::kRaw;
   EXPECT_FALSE(check(raw, std::string(10'000, 'x'), /*is_ours=*/false).ok());
   EXPECT_TRUE(check(raw, std::string(141 * 141, 'x'), /*is_ours=*/false).ok());
 }

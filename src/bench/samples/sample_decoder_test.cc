@@ -30,7 +30,7 @@ TEST(SampleDecoder, MakesRowsOfTheTransformedShapeAndType) {
 
 TEST(SampleDecoder, WritesAllOfARowThatIsLongerThanTheSample) {
   Workload workload;
-  workload.dataset.format = "raw";
+  workload.dataset.format = DatasetFormat::kRaw;
   workload.dataset.record_length_bytes = 3;
   workload.dataset.record_dims = {3};
   workload.reader.transformed_record_dims = {6};

@@ -1,7 +1,10 @@
-// SampleMaker: reads samples and decodes them into the memory of a batch. Single-threaded.
+// SampleMaker: reads samples and decodes them into the memory of a batch. BadSamples: those that
+// are left out.
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <string>
 #include <utility>
 
 #include "base/result.h"
@@ -15,6 +18,30 @@ struct MadeBatch {
   std::unique_ptr<std::byte[]> memory;
 };
 
+// Counts the samples that reader.on_error=skip leaves out. Thread-safe.
+class BadSamples {
+ public:
+  void add(const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (count_++ == 0) first_ = error.message();
+  }
+  uint64_t count() const {
+    const std::lock_guard lock(mutex_);
+    return count_;
+  }
+  // The error of the first one; empty if there is none.
+  std::string first() const {
+    const std::lock_guard lock(mutex_);
+    return first_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  uint64_t count_ = 0;
+  std::string first_;
+};
+
+// Single-threaded.
 class SampleMaker {
  public:
   // `options` must outlive the maker.

@@ -8,9 +8,7 @@
 #include "bench/generate/dataset_format.h"
 #include "bench/generate/manifest.h"
 #include "bench/samples/gzip_engine.h"
-#include "bench/samples/memory_source.h"
 #include "bench/samples/sample_decoder.h"
-#include "bench/samples/slices_source.h"
 #include "format/file_source.h"
 
 namespace millrace::bench {
@@ -18,9 +16,42 @@ namespace {
 
 using data::FileSamples;
 
-bool has_no_format(const DatasetConfig& dataset) {
-  return dataset.format == "jpeg" || dataset.format == "png";
-}
+// Samples of files whose samples cannot be read one by one, such as npz with several samples. DLIO
+// stores them with the sample as the last axis, so a reader must read the whole file for each
+// sample, as numpy does. A sample here is the file that holds it.
+class SlicesSource final : public data::SampleSource {
+ public:
+  // `files` has one sample for each file. It is shared with the caller.
+  SlicesSource(std::shared_ptr<const data::SampleSource> files, uint64_t samples_per_file)
+      : files_(std::move(files)), samples_per_file_(samples_per_file) {}
+
+  uint64_t sample_count() const override { return files_->sample_count() * samples_per_file_; }
+  std::string name(data::SampleId sample) const override {
+    return fmt::format("{}: sample {}", files_->name(file_of(sample)),
+                       data::index_of(sample) % samples_per_file_);
+  }
+  std::optional<int64_t> label(data::SampleId sample) const override {
+    return files_->label(file_of(sample));
+  }
+  Result<ByteView> read(data::SampleId sample, data::Buffer& room) const override {
+    return files_->read(file_of(sample), room);
+  }
+  Result<size_t> read_into(data::SampleId sample, MutableByteView out) const override {
+    return files_->read_into(file_of(sample), out);
+  }
+  uint64_t group_count() const override { return files_->sample_count(); }
+  data::SampleId group_begin(uint64_t group) const override {
+    return data::SampleId{group * samples_per_file_};
+  }
+
+ private:
+  data::SampleId file_of(data::SampleId sample) const {
+    return data::SampleId{data::index_of(sample) / samples_per_file_};
+  }
+
+  std::shared_ptr<const data::SampleSource> files_;
+  uint64_t samples_per_file_;
+};
 
 constexpr uint64_t kTensorflowPieceBytes = 256 * 1024;
 
@@ -30,11 +61,12 @@ constexpr PieceOptions kPillow{.piece_bytes = 64 * 1024, .first_bytes = 4096, .r
 PieceOptions pieces_of(const Workload& workload) {
   const ReaderConfig& reader = workload.reader;
   PieceOptions pieces{.piece_bytes = reader.transfer_size};
-  if (reader.data_loader == "tensorflow") {
+  if (reader.data_loader == DataLoader::kTensorflow) {
     pieces.keeps_last = true;
     if (pieces.piece_bytes == 0) pieces.piece_bytes = kTensorflowPieceBytes;
   }
-  const bool reads_images = reader.data_loader == "pytorch" && has_no_format(workload.dataset);
+  const bool reads_images =
+      reader.data_loader == DataLoader::kPytorch && workload.dataset.traits().is_image;
   if (reads_images && pieces.piece_bytes == 0 && !reader.odirect) return kPillow;
   return pieces;
 }
@@ -44,30 +76,22 @@ Result<std::shared_ptr<io::Engine>> engine_of(const Workload& workload,
                                               std::shared_ptr<ReadCounts> counts) {
   const ReaderConfig& reader = workload.reader;
   // A trace has no single reads of io_uring.
-  std::string_view name = millrace_traced() != 0 ? "posix" : "auto";
-  if (reader.data_loader == "dali") name = "mapped";
-  if (reader.data_loader == "pytorch" || reader.data_loader == "tensorflow") name = "posix";
+  const bool is_native = reader.data_loader == DataLoader::kNative;
+  std::string_view name = is_native && millrace_traced() == 0 ? "auto" : "posix";
+  if (reader.data_loader == DataLoader::kDali) name = "mapped";
   if (reader.odirect) name = "direct";
   ASSIGN_OR_RETURN(std::shared_ptr<io::Engine> engine, io::open_engine(name));
   return std::shared_ptr<io::Engine>(
       std::make_shared<MeasuredEngine>(std::move(engine), pieces_of(workload), std::move(counts)));
 }
 
-// Whether a file with one sample has nothing but that sample, so that it need not be indexed. Text
-// may have a header, and ends with a newline.
-bool is_whole_file(const format::Format* format, const Layout& layout) {
+// Whether a file has nothing but one sample, so that it need not be indexed. Text may have a
+// header, and ends with a newline.
+bool is_whole_file(const DatasetConfig& dataset, const format::Format* format) {
   if (format == nullptr || format->is_file_a_sample()) return true;
-  return layout.samples_per_file() == 1 &&
-         (format->name() == "tfrecord" || format->name().ends_with("indexed_binary"));
+  return dataset.num_samples_per_file == 1 && dataset.traits().is_whole_if_single &&
+         dataset.compression == Compression::kNone;
 }
-
-// Numbers as text have different lengths.
-bool is_text(const format::Format& format) {
-  const std::string_view name = format.name();
-  return name == "csv" || name == "tsv" || name.starts_with("json");
-}
-
-bool skips_bad(const Workload& workload) { return workload.reader.on_error == "skip"; }
 
 // Fails if the file does not have as many samples as the workload says.
 Status check_count(const std::string& path, uint64_t count, const Layout& layout) {
@@ -93,7 +117,7 @@ Result<FileSamples> index_one(const format::Format& format, io::Engine& engine,
 Result<FileSamples> index_first(const Workload& workload, const format::Format& format,
                                 io::Engine& engine, const Layout& layout, Split split) {
   auto first = index_one(format, engine, layout.path({split, 0}), layout);
-  if (first.ok() || !skips_bad(workload)) return first;
+  if (first.ok() || !workload.reader.skips_bad_samples()) return first;
   for (uint64_t i = 1; i < layout.file_count(split); ++i) {
     if (auto next = index_one(format, engine, layout.path({split, i}), layout); next.ok()) {
       return next;
@@ -106,8 +130,9 @@ Result<FileSamples> index_first(const Workload& workload, const format::Format& 
 Result<std::optional<FileSamples>> common_places(const Workload& workload,
                                                  const format::Format* format, io::Engine& engine,
                                                  const Layout& layout, Split split) {
-  if (is_whole_file(format, layout)) return std::optional<FileSamples>(FileSamples{});
-  if (is_text(*format) || !layout.has_equal_files()) return std::optional<FileSamples>();
+  if (is_whole_file(workload.dataset, format)) return std::optional<FileSamples>(FileSamples{});
+  if (workload.dataset.traits().is_text || !layout.has_equal_files())
+    return std::optional<FileSamples>();
   ASSIGN_OR_RETURN(FileSamples first, index_first(workload, *format, engine, layout, split));
   first.stamp = {};
   if (first.kind == FileSamples::Kind::kRecords) return std::optional<FileSamples>(first);
@@ -174,7 +199,7 @@ Status try_file(const Workload& workload, const Layout& layout, FileId file,
                 const std::shared_ptr<io::Engine>& engine, bool is_ours) {
   ASSIGN_OR_RETURN(const Source one,
                    open_files(workload, layout, file.split, {&file.index, 1}, engine));
-  if (!is_text(*one.format)) return {};
+  if (!workload.dataset.traits().is_text) return {};
   ASSIGN_OR_RETURN(const SampleCheck check, SampleCheck::of(workload, one.format, is_ours));
   data::Buffer room;
   CheckScratch scratch;
@@ -188,7 +213,7 @@ Result<Source> open_indexed_files(const Workload& workload, const Layout& layout
   std::vector<uint64_t> files(layout.file_count(split));
   std::iota(files.begin(), files.end(), uint64_t{0});
   auto all = open_files(workload, layout, split, files, engine);
-  if (all.ok() || !skips_bad(workload)) return all;
+  if (all.ok() || !workload.reader.skips_bad_samples()) return all;
   std::string first_left_out;
   std::erase_if(files, [&](uint64_t file) {
     const Status tried = try_file(workload, layout, {split, file}, engine, is_ours);
@@ -205,7 +230,7 @@ Result<Source> open_indexed_files(const Workload& workload, const Layout& layout
 Result<Source> open_places(const Workload& workload, const Layout& layout, Split split,
                            const std::shared_ptr<io::Engine>& engine, bool is_ours) {
   Source opened;
-  if (!has_no_format(workload.dataset)) {
+  if (!workload.dataset.traits().is_image) {
     ASSIGN_OR_RETURN(opened.format, open_dataset_format(workload.dataset));
     if (opened.format->has_own_source()) {
       return open_indexed_files(workload, layout, split, engine, is_ours);
@@ -273,12 +298,6 @@ Result<OpenedDataset> open_dataset(const Workload& workload, const Layout& layou
                                      .is_ours = is_ours,
                                      .cost = opened.checks}));
   return opened;
-}
-
-Status read_if_in_memory(const Workload& workload, OpenedDataset& dataset) {
-  if (workload.reader.read_type != "memory") return {};
-  ASSIGN_OR_RETURN(dataset.source, read_into_memory(dataset.source, skips_bad(workload)));
-  return {};
 }
 
 }  // namespace millrace::bench

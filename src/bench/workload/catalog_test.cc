@@ -7,7 +7,6 @@
 
 #include "bench/workload/check.h"
 #include "bench/workload/load.h"
-#include "bench/workload/workload_yaml.h"
 
 namespace millrace::bench {
 namespace {

@@ -152,9 +152,8 @@ class Finder {
 
   void find_in_dims() {
     const DatasetConfig& dataset = workload_.dataset;
-    const bool is_image = dataset.format == "jpeg" || dataset.format == "png";
-    if (is_image && dataset.record_element_type != data::ElementType::kU8) {
-      error("dataset.record_element_type", fmt::format("{} needs uint8", dataset.format));
+    if (dataset.traits().is_image && dataset.record_element_type != data::ElementType::kU8) {
+      error("dataset.record_element_type", fmt::format("{} needs uint8", name_of(dataset.format)));
     }
     if (dataset.record_dims.empty()) return;
     if (!data::Shape::make(dataset.record_dims).ok()) {
@@ -172,8 +171,9 @@ class Finder {
     const size_t rank = dataset.record_dims.size();
     const bool has_hdf5 = !dataset.chunk_dims.empty() || !dataset.max_shape.empty() ||
                           dataset.num_dset_per_record != 1 || dataset.enable_chunking;
-    if (has_hdf5 && dataset.format != "hdf5") {
-      warning("dataset.hdf5", fmt::format("it has no effect on the format {}", dataset.format));
+    if (has_hdf5 && dataset.format != DatasetFormat::kHdf5) {
+      warning("dataset.hdf5",
+              fmt::format("it has no effect on the format {}", name_of(dataset.format)));
       return;
     }
     for (const auto& [key, dims] : {std::pair{"dataset.hdf5.chunk_dims", dataset.chunk_dims},
@@ -212,9 +212,9 @@ class Finder {
   void find_in_parquet() {
     const DatasetConfig& dataset = workload_.dataset;
     at_least_1("dataset.parquet.row_group_size", dataset.row_group_size);
-    if (!dataset.columns.empty() && dataset.format != "parquet") {
+    if (!dataset.columns.empty() && dataset.format != DatasetFormat::kParquet) {
       warning("dataset.parquet.columns",
-              fmt::format("they have no effect on the format {}", dataset.format));
+              fmt::format("they have no effect on the format {}", name_of(dataset.format)));
     }
     const bool is_read =
         dataset.columns.empty() || std::any_of(dataset.columns.begin(), dataset.columns.end(),
@@ -246,15 +246,15 @@ class Finder {
   // Keys of DLIO that only some loaders, formats or workflows can act on.
   void find_without_effect() {
     const ReaderConfig& reader = workload_.reader;
-    const bool streams = reader.data_loader == "tensorflow";
+    const bool streams = reader.data_loader == DataLoader::kTensorflow;
     if (reader.shuffle_size != ReaderConfig().shuffle_size && !streams) {
       no_effect("reader.shuffle_size",
-                fmt::format("the loader {} shuffles all samples", reader.data_loader));
+                fmt::format("the loader {} shuffles all samples", name_of(reader.data_loader)));
     }
     if (reader.computation_threads > 1 && !streams) {
       no_effect("reader.computation_threads",
                 fmt::format("the threads of the loader {} that read also preprocess",
-                            reader.data_loader));
+                            name_of(reader.data_loader)));
     }
     if (reader.transformed_record_dims.empty() &&
         reader.transformed_record_element_type != data::ElementType::kU8) {
@@ -316,7 +316,7 @@ class Finder {
             fmt::format("{} is more than num_checkpoints_write, {}",
                         checkpoint.num_checkpoints_read, checkpoint.num_checkpoints_write));
     }
-    if (checkpoint.mode == "subset") find_in_subset();
+    if (checkpoint.mode == CheckpointMode::kSubset) find_in_subset();
   }
 
   void find_in_subset() {
@@ -336,10 +336,10 @@ class Finder {
     if (checkpoint.buffer_size < 4096) {
       error("checkpoint.buffer_size", fmt::format("{} is less than 4 KiB", checkpoint.buffer_size));
     }
-    if (checkpoint.write_mode == "local_flush" && checkpoint.local_folder.empty()) {
+    if (checkpoint.write_mode == WriteMode::kLocalFlush && checkpoint.local_folder.empty()) {
       error("checkpoint.write_mode", "local_flush needs checkpoint.local_folder");
     }
-    if (!checkpoint.file_sizes.empty() && checkpoint.layout != "tensorflow") {
+    if (!checkpoint.file_sizes.empty() && checkpoint.layout != CheckpointLayout::kTensorflow) {
       error("checkpoint.file_sizes", "it needs `layout: tensorflow`");
     }
   }

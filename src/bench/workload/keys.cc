@@ -11,13 +11,10 @@ namespace {
 
 using enum Key::Notation;
 
-constexpr std::string_view kDatatypes = "fp16 bf16 fp32 fp64 int8 uint8 int32";
-
 const Key kKeys[] = {
-    {"framework", [](Workload& w) { return &w.framework; },
+    {"framework", [](Workload& w) { return choice(w.framework); },
      "Framework of the job. If given, it sets the defaults of `reader.data_loader` and "
-     "`checkpoint.layout`.",
-     kPlain, "pytorch tensorflow"},
+     "`checkpoint.layout`."},
 
     {"workflow.generate_data", [](Workload& w) { return &w.workflow.generate_data; },
      "Generate the dataset before training. With `train: false`, only generate."},
@@ -34,10 +31,10 @@ const Key kKeys[] = {
      "`transformer`: checkpoints have the layers of `model.transformer`."},
     {"model.model_size_bytes", [](Workload& w) { return &w.model.model_size_bytes; },
      "Size of a checkpoint of a model without layers.", kBytes},
-    {"model.model_datatype", [](Workload& w) { return &w.model.model_datatype; },
-     "Type of the parameters in a checkpoint.", kPlain, kDatatypes},
-    {"model.optimizer_datatype", [](Workload& w) { return &w.model.optimizer_datatype; },
-     "Type of the optimizer's state in a checkpoint.", kPlain, kDatatypes},
+    {"model.model_datatype", [](Workload& w) { return choice(w.model.model_datatype); },
+     "Type of the parameters in a checkpoint."},
+    {"model.optimizer_datatype", [](Workload& w) { return choice(w.model.optimizer_datatype); },
+     "Type of the optimizer's state in a checkpoint."},
     {"model.optimization_groups", [](Workload& w) { return &w.model.optimization_groups; },
      "Elements of each group of the optimizer."},
     {"model.num_layers", [](Workload& w) { return &w.model.num_layers; },
@@ -65,8 +62,8 @@ const Key kKeys[] = {
      [](Workload& w) { return &w.model.transformer->num_kv_heads; },
      "Heads of the keys and values."},
 
-    {"storage.storage_type", [](Workload& w) { return &w.storage_type; },
-     "File systems only; object stores are refused.", kPlain, "local_fs"},
+    {"storage.storage_type", [](Workload& w) { return choice(w.storage_type); },
+     "File systems only; object stores are refused."},
     {"storage.storage_root", [](Workload& w) { return &w.storage_root; },
      "The folder that relative folders of the workload start from."},
 
@@ -92,14 +89,11 @@ const Key kKeys[] = {
      "Folders that the evaluation files are spread over; 0: none."},
     {"dataset.file_prefix", [](Workload& w) { return &w.dataset.file_prefix; },
      "How file names begin."},
-    {"dataset.format", [](Workload& w) { return &w.dataset.format; }, "Format of the files.",
-     kPlain,
-     "tfrecord hdf5 csv tsv json jsonl npz npy jpeg png indexed_binary mmap_indexed_binary parquet "
-     "megatron raw synthetic"},
-    {"dataset.compression", [](Workload& w) { return &w.dataset.compression; },
+    {"dataset.format", [](Workload& w) { return choice(w.dataset.format); },
+     "Format of the files."},
+    {"dataset.compression", [](Workload& w) { return choice(w.dataset.compression); },
      "`gzip`: of tfrecord, csv, tsv, hdf5 and parquet files; `snappy` and `zstd`: of parquet files; "
-     "`zip`: of npz files. Others are refused.",
-     kPlain, "none gzip lzf bz2 zip xz snappy zstd"},
+     "`zip`: of npz files. Others are refused."},
     {"dataset.compression_level", [](Workload& w) { return &w.dataset.compression_level; },
      "How hard gzip and zip try, 1 to 9."},
     {"dataset.enable_chunking", [](Workload& w) { return &w.dataset.enable_chunking; },
@@ -118,10 +112,9 @@ const Key kKeys[] = {
      "Shape of a sample, instead of `record_length_bytes`; empty: a square of bytes."},
     {"dataset.record_element_type", [](Workload& w) { return &w.dataset.record_element_type; },
      "Type of its elements, as in numpy."},
-    {"dataset.content", [](Workload& w) { return &w.dataset.content; },
+    {"dataset.content", [](Workload& w) { return choice(w.dataset.content); },
      "Ours. What samples contain: random bytes, what compresses like a photograph or like physics, "
-     "words, or zeros.",
-     kPlain, "random photo physics text zero"},
+     "words, or zeros."},
     {"dataset.fields", [](Workload& w) { return &w.dataset.fields; },
      "Ours. Arrays beside the record in every sample of an HDF5 or NPZ file: a list of `{name, "
      "dims, type}`."},
@@ -135,15 +128,13 @@ const Key kKeys[] = {
      "dataset has chunks then."},
     {"dataset.parquet.row_group_size", [](Workload& w) { return &w.dataset.row_group_size; },
      "Rows of a row group."},
-    {"dataset.parquet.read_mode", [](Workload& w) { return &w.dataset.read_mode; },
-     "Row groups are read, as DLIO does in all its modes; `file` has no effect and warns.", kPlain,
-     "row_group file"},
+    {"dataset.parquet.read_mode", [](Workload& w) { return choice(w.dataset.read_mode); },
+     "Row groups are read, as DLIO does in all its modes; `file` has no effect and warns."},
     {"dataset.parquet.columns", [](Workload& w) { return &w.dataset.columns; },
      "A list of `{name, dtype, size, read}`: `size` elements of `dtype` in each row."},
 
-    {"reader.data_loader", [](Workload& w) { return &w.reader.data_loader; },
-     "Which loader's access pattern to reproduce: ours, or a framework's.", kPlain,
-     "native pytorch tensorflow dali"},
+    {"reader.data_loader", [](Workload& w) { return choice(w.reader.data_loader); },
+     "Which loader's access pattern to reproduce: ours, or a framework's."},
     {"reader.batch_size", [](Workload& w) { return &w.reader.batch_size; },
      "Samples that a rank takes in each step."},
     {"reader.batch_size_eval", [](Workload& w) { return &w.reader.batch_size_eval; },
@@ -155,19 +146,18 @@ const Key kKeys[] = {
      "read."},
     {"reader.prefetch_size", [](Workload& w) { return &w.reader.prefetch_size; },
      "Batches that are read ahead; with `pytorch`, by each thread."},
-    {"reader.file_shuffle", [](Workload& w) { return &w.reader.file_shuffle; },
+    {"reader.file_shuffle", [](Workload& w) { return choice(w.reader.file_shuffle); },
      "Order of the files: by name, shuffled by `train.seed`, or different in each run."},
-    {"reader.sample_shuffle", [](Workload& w) { return &w.reader.sample_shuffle; },
+    {"reader.sample_shuffle", [](Workload& w) { return choice(w.reader.sample_shuffle); },
      "Order of the samples, in the same way."},
     {"reader.shuffle_size", [](Workload& w) { return &w.reader.shuffle_size; },
      "With `tensorflow` and a sample shuffle: samples in the buffer that the next one is drawn from. "
      "The other loaders shuffle all samples."},
-    {"reader.read_type", [](Workload& w) { return &w.reader.read_type; },
-     "`memory`: read the whole dataset before the first step.", kPlain, "on_demand memory"},
-    {"reader.file_access", [](Workload& w) { return &w.reader.file_access; },
+    {"reader.read_type", [](Workload& w) { return choice(w.reader.read_type); },
+     "`memory`: read the whole dataset before the first step."},
+    {"reader.file_access", [](Workload& w) { return choice(w.reader.file_access); },
      "With `tensorflow`, `multi`: ranks divide the files; `shared`: each rank reads a part of every "
-     "file. The other loaders divide the samples of all files.",
-     kPlain, "multi shared"},
+     "file. The other loaders divide the samples of all files."},
     {"reader.transfer_size", [](Workload& w) { return &w.reader.transfer_size; },
      "Size of a read; 0: the sample's.", kBytes},
     {"reader.preprocess_time", [](Workload& w) { return &w.reader.preprocess_time; },
@@ -175,7 +165,8 @@ const Key kKeys[] = {
     {"reader.pin_memory", [](Workload& w) { return &w.reader.pin_memory; },
      "No effect: there is no accelerator to copy to, so nothing is pinned. `true` in a file warns."},
     {"reader.odirect", [](Workload& w) { return &w.reader.odirect; },
-     "Read with O_DIRECT, past the page cache."},
+     "Read with O_DIRECT, past the page cache. In HDF5, libhdf5 still reads through it where the "
+     "samples are."},
     {"reader.transformed_record_dims",
      [](Workload& w) { return &w.reader.transformed_record_dims; },
      "Shape of a sample in a batch, after preprocessing; with `decode`, images get its first two "
@@ -187,8 +178,8 @@ const Key kKeys[] = {
      "Ours. Decode images and numbers in text, instead of waiting for `preprocess_time`."},
     {"reader.verify", [](Workload& w) { return &w.reader.verify; },
      "Ours. Compare each sample with its checksum."},
-    {"reader.on_error", [](Workload& w) { return &w.reader.on_error; },
-     "Ours. What to do with a corrupt sample.", kPlain, "fail skip"},
+    {"reader.on_error", [](Workload& w) { return choice(w.reader.on_error); },
+     "Ours. What to do with a corrupt sample."},
 
     {"train.epochs", [](Workload& w) { return &w.train.epochs; }, "Passes over the dataset."},
     {"train.computation_time", [](Workload& w) { return &w.train.computation_time; },
@@ -221,11 +212,10 @@ const Key kKeys[] = {
     {"checkpoint.time_between_checkpoints",
      [](Workload& w) { return &w.checkpoint.time_between_checkpoints_s; },
      "Seconds from one checkpoint to the next; -1: not by time.", kLimit},
-    {"checkpoint.type", [](Workload& w) { return &w.checkpoint.type; },
-     "Who writes a model without layers.", kPlain, "rank_zero all_ranks"},
-    {"checkpoint.mode", [](Workload& w) { return &w.checkpoint.mode; },
-     "`subset`: the ranks write their part of the checkpoint of a larger job.", kPlain,
-     "default subset"},
+    {"checkpoint.type", [](Workload& w) { return choice(w.checkpoint.type); },
+     "Who writes a model without layers."},
+    {"checkpoint.mode", [](Workload& w) { return choice(w.checkpoint.mode); },
+     "`subset`: the ranks write their part of the checkpoint of a larger job."},
     {"checkpoint.fsync", [](Workload& w) { return &w.checkpoint.fsync; },
      "A checkpoint is complete when it is on the device."},
     {"checkpoint.num_checkpoints_write",
@@ -241,16 +231,14 @@ const Key kKeys[] = {
      "All ranks wait for each other after a checkpoint."},
     {"checkpoint.randomize_tensor", [](Workload& w) { return &w.checkpoint.randomize_tensor; },
      "Random contents; otherwise zeros."},
-    {"checkpoint.write_mode", [](Workload& w) { return &w.checkpoint.write_mode; },
+    {"checkpoint.write_mode", [](Workload& w) { return choice(w.checkpoint.write_mode); },
      "Ours. Wait for a checkpoint, write it while training goes on, or write it to `local_folder` "
-     "and copy it later.",
-     kPlain, "sync async local_flush"},
+     "and copy it later."},
     {"checkpoint.local_folder", [](Workload& w) { return &w.checkpoint.local_folder; },
      "Ours. Folder on the node's own storage."},
-    {"checkpoint.layout", [](Workload& w) { return &w.checkpoint.layout; },
+    {"checkpoint.layout", [](Workload& w) { return choice(w.checkpoint.layout); },
      "Ours. Shards as DeepSpeed writes them, or the files of TensorFlow, which are the default with "
-     "`framework: tensorflow`.",
-     kPlain, "torch tensorflow"},
+     "`framework: tensorflow`."},
     {"checkpoint.file_sizes", [](Workload& w) { return &w.checkpoint.file_sizes; },
      "Ours. With `layout: tensorflow`: bytes of each file."},
     {"checkpoint.buffer_size", [](Workload& w) { return &w.checkpoint.buffer_size; },
@@ -313,7 +301,7 @@ std::string text_of(uint32_t value) { return fmt::format("{}", value); }
 std::string text_of(uint64_t value) { return fmt::format("{}", value); }
 std::string text_of(int64_t value) { return fmt::format("{}", value); }
 std::string text_of(double value) { return fmt::format("{}", value); }
-std::string text_of(Shuffle value) { return std::string(shuffle_name(value)); }
+std::string text_of(ChoiceValue value) { return std::string(value.word()); }
 std::string text_of(data::ElementType value) { return std::string(data::element_name(value)); }
 
 std::string text_of(const std::vector<uint64_t>& list) {
@@ -365,7 +353,7 @@ std::span<const Key> keys() { return kKeys; }
 std::string value_text(const Key& key, const Workload& workload) {
   // `at` is also for writing, so not const.
   auto& place = const_cast<Workload&>(workload);
-  std::string text = std::visit([&](auto at) { return text_of(*at(place)); }, key.at);
+  std::string text = key.visit_in(place, [](const auto& value) { return text_of(value); });
   if (key.notation == kLimit && text == "0") return "-1";
   return text;
 }
@@ -379,28 +367,6 @@ Workload default_workload() {
   Workload workload;
   workload.model.transformer.emplace();
   return workload;
-}
-
-std::vector<std::string> words(std::string_view text) {
-  std::vector<std::string> out;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) out.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
-
-std::string_view shuffle_name(Shuffle shuffle) {
-  switch (shuffle) {
-    case Shuffle::kOff:
-      return "off";
-    case Shuffle::kSeed:
-      return "seed";
-    case Shuffle::kRandom:
-      return "random";
-  }
-  return "off";
 }
 
 }  // namespace millrace::bench

@@ -1,7 +1,7 @@
-// Keys: every key of a workload file, with the value that it sets.
+// Keys: every key of a workload file, with the value that it sets and what it means.
 //
-// One table serves reading (load.h), writing (workload_yaml.h) and `millrace bench --keys`, so the
-// three cannot disagree. A test compares it with the table of docs/guide/bench.md.
+// One table serves reading, writing (load.h) and the guide, so the three cannot disagree: a test
+// compares docs/guide/bench.md with it, row by row.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,25 @@
 #include <variant>
 #include <vector>
 
+#include "base/result.h"
+#include "base/text/document.h"
 #include "bench/workload/workload.h"
 #include "data/array.h"
 
 namespace millrace::bench {
+
+// A value that is one of a few words.
+struct ChoiceValue {
+  uint8_t* value = nullptr;  // an enum; its words are in the order of its values
+  std::span<const std::string_view> words;
+
+  std::string_view word() const { return words[*value]; }
+};
+
+template <Choice Enum>
+ChoiceValue choice(Enum& value) {
+  return {.value = reinterpret_cast<uint8_t*>(&value), .words = kWords<Enum>};
+}
 
 struct Key {
   // Where the value is in a Workload. Those of model.transformer require that it exists.
@@ -22,8 +37,8 @@ struct Key {
       std::variant<bool* (*)(Workload&), uint32_t* (*)(Workload&), uint64_t* (*)(Workload&),
                    int64_t* (*)(Workload&), double* (*)(Workload&), std::string* (*)(Workload&),
                    std::vector<uint64_t>* (*)(Workload&), TimeModel* (*)(Workload&),
-                   Shuffle* (*)(Workload&), data::ElementType* (*)(Workload&),
-                   std::vector<Column>* (*)(Workload&), std::vector<ExtraField>* (*)(Workload&)>;
+                   data::ElementType* (*)(Workload&), std::vector<Column>* (*)(Workload&),
+                   std::vector<ExtraField>* (*)(Workload&), ChoiceValue (*)(Workload&)>;
 
   enum class Notation : uint8_t {
     kPlain,
@@ -35,7 +50,20 @@ struct Key {
   At at;
   std::string_view meaning;
   Notation notation = Notation::kPlain;
-  std::string_view choices = {};  // the words that it may be, separated by spaces; empty: any
+
+  // Calls visit(value), with a reference to the value or a ChoiceValue.
+  template <typename Visit>
+  auto visit_in(Workload& workload, Visit&& visit) const {
+    return std::visit(
+        [&](auto place) {
+          if constexpr (std::is_same_v<decltype(place(workload)), ChoiceValue>) {
+            return visit(place(workload));
+          } else {
+            return visit(*place(workload));
+          }
+        },
+        at);
+  }
 };
 
 // Those of a section follow each other, and its own sections follow its keys.
@@ -50,8 +78,9 @@ std::string default_text(const Key& key);
 // A Workload with the default of every key, for comparisons; its transformer exists.
 Workload default_workload();
 
-std::vector<std::string> words(std::string_view text);  // split at spaces
-
-std::string_view shuffle_name(Shuffle shuffle);
+// Fills a Workload from a document, which must be composed (compose.h). Every key must be known.
+// Keys that other tools' files have, but that mean nothing here, become a warning that says so.
+// Does not set the name and the description.
+Result<Workload> read_keys(const Document& document);
 
 }  // namespace millrace::bench

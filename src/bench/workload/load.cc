@@ -7,7 +7,7 @@
 #include "base/text/text.h"
 #include "bench/workload/check.h"
 #include "bench/workload/compose.h"
-#include "bench/workload/read_keys.h"
+#include "bench/workload/keys.h"
 #include "bench/workload/scale.h"
 #include "bench/workload/tree.h"
 

@@ -1,4 +1,4 @@
-// Load: a Workload from its file and the overrides of the command line.
+// Load: a Workload from its file and the overrides of the command line, and back.
 //
 // Files of DLIO and MLPerf Storage load unchanged, as do overrides in Hydra's notation (compose.h,
 // override.h). Unknown, misspelt and contradictory keys are errors that name the file and the line;
@@ -28,5 +28,9 @@ Result<Workload> load_workload(const LoadOptions& options);
 // From the text of a file. `file` is for messages; .json is JSON, anything else YAML.
 Result<Workload> parse_workload(std::string_view text, const std::string& file,
                                 std::span<const std::string> overrides = {});
+
+// What parse_workload() reads back. Opens with the description as a comment, and has every key
+// whose value is not the default. The name is not part of it: it is that of the file.
+std::string to_yaml(const Workload& workload);
 
 }  // namespace millrace::bench

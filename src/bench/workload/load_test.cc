@@ -64,7 +64,7 @@ TEST(Load, ReadsAFileOfDlio) {
   EXPECT_EQ(workload.dataset.data_folder, "data/net");
   EXPECT_EQ(workload.dataset.num_files_train, 168u);
   EXPECT_EQ(workload.dataset.record_length_bytes_stdev, 68341808);
-  EXPECT_EQ(workload.reader.data_loader, "pytorch");
+  EXPECT_EQ(workload.reader.data_loader, DataLoader::kPytorch);
   EXPECT_EQ(workload.reader.file_shuffle, Shuffle::kOff);
   EXPECT_EQ(workload.reader.sample_shuffle, Shuffle::kSeed);
   EXPECT_EQ(workload.reader.transfer_size, 0u);
@@ -105,8 +105,8 @@ TEST(Load, PrefersThePresentNameOfAKey) {
 
 TEST(Load, AnEmptyFileIsTheDefault) {
   const Workload workload = parsed("");
-  EXPECT_EQ(workload.reader.data_loader, "native");
-  EXPECT_EQ(workload.framework, "pytorch");
+  EXPECT_EQ(workload.reader.data_loader, DataLoader::kNative);
+  EXPECT_EQ(workload.framework, Framework::kPytorch);
   EXPECT_EQ(workload.dataset.num_files_train, 8u);
   EXPECT_EQ(workload.metric_au, 0.90);
   EXPECT_THAT(workload.warnings, IsEmpty());
@@ -183,7 +183,7 @@ TEST(Load, RefusesObjectStores) {
             "the bucket and set local_fs");
   EXPECT_THAT(error_of("dataset: {data_folder: 's3://bucket'}\n"),
               HasSubstr("object stores are not supported"));
-  EXPECT_EQ(parsed("storage: {storage_type: parallel_fs}\n").storage_type, "local_fs");
+  EXPECT_EQ(parsed("storage: {storage_type: parallel_fs}\n").storage_type, Storage::kLocalFs);
 }
 
 TEST(Load, ReadsTheTransformerOfACheckpoint) {
@@ -276,22 +276,22 @@ TEST(Load, TwoNamesOfTheReaderAreRefused) {
 }
 
 TEST(Load, AFrameworkBringsItsLoaderAndItsCheckpoints) {
-  EXPECT_EQ(parsed("train: {epochs: 1}\n").reader.data_loader, "native");
+  EXPECT_EQ(parsed("train: {epochs: 1}\n").reader.data_loader, DataLoader::kNative);
   const Workload pytorch = parsed("framework: pytorch\n");
-  EXPECT_EQ(pytorch.reader.data_loader, "pytorch");
-  EXPECT_EQ(pytorch.checkpoint.layout, "torch");
+  EXPECT_EQ(pytorch.reader.data_loader, DataLoader::kPytorch);
+  EXPECT_EQ(pytorch.checkpoint.layout, CheckpointLayout::kTorch);
   const Workload tensorflow = parsed("framework: tensorflow\n");
-  EXPECT_EQ(tensorflow.reader.data_loader, "tensorflow");
-  EXPECT_EQ(tensorflow.checkpoint.layout, "tensorflow");
+  EXPECT_EQ(tensorflow.reader.data_loader, DataLoader::kTensorflow);
+  EXPECT_EQ(tensorflow.checkpoint.layout, CheckpointLayout::kTensorflow);
   const Workload mixed = parsed(
       "framework: tensorflow\ndata_reader: {data_loader: native}\ncheckpoint: {layout: torch}\n");
-  EXPECT_EQ(mixed.reader.data_loader, "native");
-  EXPECT_EQ(mixed.checkpoint.layout, "torch");
+  EXPECT_EQ(mixed.reader.data_loader, DataLoader::kNative);
+  EXPECT_EQ(mixed.checkpoint.layout, CheckpointLayout::kTorch);
 }
 
 TEST(Load, ReadModesOfParquetAreOneAsInDlio) {
   const Workload workload = parsed("dataset: {parquet: {read_mode: default}}\n");
-  EXPECT_EQ(workload.dataset.read_mode, "row_group");
+  EXPECT_EQ(workload.dataset.read_mode, ParquetReads::kRowGroup);
 }
 
 }  // namespace

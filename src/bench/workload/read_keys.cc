@@ -1,5 +1,3 @@
-#include "bench/workload/read_keys.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -134,9 +132,9 @@ class KeyReader {
   Status read_key(const Key& key, std::string_view name) {
     const auto [section_name, leaf] = split(name);
     ASSIGN_OR_RETURN(Fields* const fields, section(section_name));
-    return std::visit([&, &leaf_name = leaf](
-                          auto at) { return read_value(*fields, leaf_name, key, *at(workload_)); },
-                      key.at);
+    return key.visit_in(workload_, [&, &leaf_name = leaf](auto&& value) {
+      return read_value(*fields, leaf_name, key, value);
+    });
   }
 
   // The present name wins.
@@ -181,9 +179,9 @@ class KeyReader {
       return find_at(document_.root, path_of(name)) != nullptr;
     };
     if (!has("framework")) return;
-    if (!has("reader.data_loader")) workload_.reader.data_loader = workload_.framework;
-    if (!has("checkpoint.layout") && workload_.framework == "tensorflow") {
-      workload_.checkpoint.layout = "tensorflow";
+    if (!has("reader.data_loader")) workload_.reader.data_loader = loader_of(workload_.framework);
+    if (!has("checkpoint.layout") && workload_.framework == Framework::kTensorflow) {
+      workload_.checkpoint.layout = CheckpointLayout::kTensorflow;
     }
   }
 
@@ -237,41 +235,42 @@ class KeyReader {
     return fields.complain(leaf, fmt::format("{} is not a number from 0 on", out));
   }
 
-  Status read_value(Fields& fields, const std::string& leaf, const Key& key, std::string& out) {
+  static Status read_value(Fields& fields, const std::string& leaf, const Key&, std::string& out) {
+    return fields.read(leaf, out);
+  }
+
+  Status read_value(Fields& fields, const std::string& leaf, const Key& key, ChoiceValue out) {
     const Node* const node = fields.find(leaf);
-    RETURN_IF_ERROR(fields.read(leaf, out));
-    if (node == nullptr || key.choices.empty()) return {};
-    for (const Alias& alias : kAliases) {
-      if (alias.key != key.name || alias.from != out) continue;
-      out = alias.to;
-      warn(*node, fmt::format("{}: '{}' means '{}' here", key.name, alias.from, alias.to));
+    if (node == nullptr) return {};
+    // An unquoted `off` is false for YAML 1.1, and some tools write it back as such.
+    const Result<bool> is_on = node->as_bool();
+    if (out.words[0] == "off" && is_on.ok() && !*is_on) {
+      *out.value = 0;
       return {};
     }
-    if (key.name == "storage.storage_type" && (out == "s3" || out == "aistore")) {
+    std::string word;
+    RETURN_IF_ERROR(fields.read(leaf, word));
+    for (const Alias& alias : kAliases) {
+      if (alias.key != key.name || alias.from != word) continue;
+      word = alias.to;
+      warn(*node, fmt::format("{}: '{}' means '{}' here", key.name, alias.from, alias.to));
+    }
+    if (key.name == "storage.storage_type" && (word == "s3" || word == "aistore")) {
       return fields.complain(leaf, fmt::format("'{}' is not supported, only file systems are; "
                                                "mount the bucket and set local_fs",
-                                               out));
+                                               word));
     }
-    return fields.read_choice(leaf, words(key.choices), out);
+    const auto found = std::ranges::find(out.words, word);
+    if (found == out.words.end()) {
+      return fields.read_choice(leaf, {out.words.begin(), out.words.end()}, word);  // fails
+    }
+    *out.value = static_cast<uint8_t>(found - out.words.begin());
+    return {};
   }
 
   static Status read_value(Fields& fields, const std::string& leaf, const Key&,
                            std::vector<uint64_t>& out) {
     return fields.read(leaf, out);
-  }
-
-  static Status read_value(Fields& fields, const std::string& leaf, const Key&, Shuffle& out) {
-    const Node* const node = fields.find(leaf);
-    if (node == nullptr) return {};
-    // An unquoted `off` is false for YAML 1.1, and some tools write it back as such.
-    if (const Result<bool> is_on = node->as_bool(); is_on.ok() && !*is_on) {
-      out = Shuffle::kOff;
-      return {};
-    }
-    std::string word;
-    RETURN_IF_ERROR(fields.read_choice(leaf, {"off", "seed", "random"}, word));
-    out = word == "off" ? Shuffle::kOff : word == "seed" ? Shuffle::kSeed : Shuffle::kRandom;
-    return {};
   }
 
   static Status read_value(Fields& fields, const std::string& leaf, const Key&,

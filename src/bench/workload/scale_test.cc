@@ -57,7 +57,7 @@ TEST(Scale, SixteenBatchesRemainAndShrinkToAGibibyte) {
 
 TEST(Scale, ShapesShrinkAlongTheirSlowAxes) {
   Workload workload = dataset_of(16, 1, 1, 4);
-  workload.dataset.format = "hdf5";
+  workload.dataset.format = DatasetFormat::kHdf5;
   workload.dataset.record_dims = {512, 1024, 1024};
   workload.dataset.chunk_dims = {512, 64, 64};
   take_length_of_dims(workload);
@@ -98,7 +98,7 @@ TEST(Scale, AsManyCheckpointsAreWritten) {
   workload.train.total_training_steps = 1000;
   workload.checkpoint.steps_between_checkpoints = 250;
   workload.checkpoint.time_between_checkpoints_s = 5;
-  workload.checkpoint.layout = "tensorflow";
+  workload.checkpoint.layout = CheckpointLayout::kTensorflow;
   workload.checkpoint.file_sizes = {1024, 7340032};
   workload.model.model_size_bytes = 4034713312;
   ASSERT_TRUE(scale(workload, 0.01).ok());

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/workload/format_traits.h"
 #include "data/array.h"
 
 namespace millrace::bench {
@@ -27,8 +28,6 @@ struct TimeModel {
   bool is_zero() const { return first == 0 && second == 0; }
   bool operator==(const TimeModel&) const = default;
 };
-
-enum class Shuffle : uint8_t { kOff, kSeed, kRandom };
 
 struct WorkflowConfig {
   bool generate_data = false;
@@ -57,8 +56,8 @@ struct ModelConfig {
   std::string name;
   std::string type;  // "transformer", or anything else
   uint64_t model_size_bytes = 10240;
-  std::string model_datatype = "fp16";  // fp16 bf16 fp32 fp64 int8 uint8 int32
-  std::string optimizer_datatype = "fp32";
+  TensorType model_datatype = TensorType::kFp16;
+  TensorType optimizer_datatype = TensorType::kFp32;
   std::vector<uint64_t> optimization_groups;  // parameters
   uint64_t num_layers = 0;                    // 0 (-1 in the file): none
   std::vector<uint64_t> layer_parameters;
@@ -92,10 +91,8 @@ struct DatasetConfig {
   uint64_t num_subfolders_train = 0;
   uint64_t num_subfolders_eval = 0;
   std::string file_prefix = "img";
-  // tfrecord hdf5 csv tsv json jsonl npz npy jpeg png indexed_binary mmap_indexed_binary parquet
-  // megatron raw synthetic
-  std::string format = "tfrecord";
-  std::string compression = "none";  // none gzip lzf bz2 zip xz snappy zstd
+  DatasetFormat format = DatasetFormat::kTfrecord;
+  Compression compression = Compression::kNone;
   uint32_t compression_level = 4;
   bool enable_chunking = false;
   uint64_t chunk_size = 0;  // bytes; 0: one record
@@ -108,17 +105,19 @@ struct DatasetConfig {
   uint64_t num_dset_per_record = 1;
   std::vector<uint64_t> max_shape;
   // parquet:
-  uint64_t row_group_size = 1024;       // rows
-  std::string read_mode = "row_group";  // row_group or file
+  uint64_t row_group_size = 1024;  // rows
+  ParquetReads read_mode = ParquetReads::kRowGroup;
   std::vector<Column> columns;
   // Ours:
-  std::string content = "random";  // random, photo (compresses like one), physics, zero
+  ContentKind content = ContentKind::kRandom;
   std::vector<ExtraField> fields;  // beside the record, in every sample
   uint64_t seed = 0;               // of the contents
+
+  const FormatTraits& traits() const { return traits_of(format); }
 };
 
 struct ReaderConfig {
-  std::string data_loader = "native";  // native pytorch tensorflow dali
+  DataLoader data_loader = DataLoader::kNative;
   uint64_t batch_size = 1;
   uint64_t batch_size_eval = 1;
   uint64_t read_threads = 1;
@@ -126,19 +125,21 @@ struct ReaderConfig {
   uint64_t prefetch_size = 2;  // batches, of each thread as in PyTorch
   Shuffle file_shuffle = Shuffle::kOff;
   Shuffle sample_shuffle = Shuffle::kOff;
-  uint64_t shuffle_size = 1024;         // samples in tf.data's buffer
-  std::string read_type = "on_demand";  // on_demand, or memory: the whole dataset is read before
-  std::string file_access = "multi";    // multi or shared
-  uint64_t transfer_size = 0;           // bytes of a read; 0: one read for a sample
+  uint64_t shuffle_size = 1024;  // samples in tf.data's buffer
+  ReadType read_type = ReadType::kOnDemand;
+  FileAccess file_access = FileAccess::kMulti;
+  uint64_t transfer_size = 0;  // bytes of a read; 0: one read for a sample
   TimeModel preprocess_time;
   bool pin_memory = true;
   bool odirect = false;
   std::vector<uint64_t> transformed_record_dims;
   data::ElementType transformed_record_element_type = data::ElementType::kU8;
   // Ours:
-  bool decode = false;            // decode samples really, instead of waiting preprocess_time
-  bool verify = false;            // compare each sample with the checksum of its contents
-  std::string on_error = "fail";  // or skip
+  bool decode = false;  // decode samples really, instead of waiting preprocess_time
+  bool verify = false;  // compare each sample with the checksum of its contents
+  OnError on_error = OnError::kFail;
+
+  bool skips_bad_samples() const { return on_error == OnError::kSkip; }
 };
 
 struct TrainConfig {
@@ -161,8 +162,8 @@ struct CheckpointConfig {
   uint64_t epochs_between_checkpoints = 1;
   uint64_t steps_between_checkpoints = 0;  // 0 (-1 in the file): not by steps
   double time_between_checkpoints_s = 0;   // 0 (-1 in the file): not by time; else seconds
-  std::string type = "rank_zero";          // or all_ranks
-  std::string mode = "default";            // or subset
+  CheckpointType type = CheckpointType::kRankZero;
+  CheckpointMode mode = CheckpointMode::kDefault;
   bool fsync = false;
   int64_t num_checkpoints_write = -1;  // -1: as scheduled
   int64_t num_checkpoints_read = -1;
@@ -170,9 +171,9 @@ struct CheckpointConfig {
   bool rank_sync = false;
   bool randomize_tensor = true;
   // Ours:
-  std::string write_mode = "sync";   // sync, async (while training goes on), local_flush
-  std::string local_folder;          // local_flush: written here, then copied to the folder
-  std::string layout = "torch";      // torch: shards of DLIO; tensorflow: its four files
+  WriteMode write_mode = WriteMode::kSync;
+  std::string local_folder;  // local_flush: written here, then copied to the folder
+  CheckpointLayout layout = CheckpointLayout::kTorch;
   std::vector<uint64_t> file_sizes;  // tensorflow: bytes of its files, e.g. 1 KB, 7 MB, 32 MB, 4 KB
   uint64_t buffer_size = uint64_t{16} << 20;  // the memory that a shard is streamed from
   uint64_t keep = 0;        // the newest checkpoints of the run that are kept; 0: all
@@ -191,10 +192,10 @@ struct OutputConfig {
 struct Workload {
   std::string name;         // of the file, without its extension
   std::string description;  // the comment that opens the file
-  std::string framework = "pytorch";
+  Framework framework = Framework::kPytorch;
   WorkflowConfig workflow;
   ModelConfig model;
-  std::string storage_type = "local_fs";
+  Storage storage_type = Storage::kLocalFs;
   std::string storage_root = "./";
   DatasetConfig dataset;
   ReaderConfig reader;

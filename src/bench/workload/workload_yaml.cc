@@ -1,11 +1,10 @@
-#include "bench/workload/workload_yaml.h"
-
 #include <algorithm>
 #include <string_view>
 #include <vector>
 
 #include "base/text/text.h"
 #include "bench/workload/keys.h"
+#include "bench/workload/load.h"
 #include "bench/workload/tree.h"
 
 namespace millrace::bench {

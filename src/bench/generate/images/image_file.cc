@@ -40,12 +40,12 @@ Status check_image_config(const DatasetConfig& dataset) {
   if (dataset.num_samples_per_file != 1) {
     return fail(Errc::kInvalidArgument,
                 "dataset.num_samples_per_file is {}, but a {} file is one sample; set it to 1",
-                dataset.num_samples_per_file, dataset.format);
+                dataset.num_samples_per_file, name_of(dataset.format));
   }
   if (!dataset.fields.empty()) {
     return fail(Errc::kInvalidArgument,
                 "a {} file has no room for the arrays of dataset.fields; use tar, npz or hdf5",
-                dataset.format);
+                name_of(dataset.format));
   }
   return {};
 }
@@ -82,7 +82,7 @@ Result<MutableByteView> make_png(const FileJob& job, const ContentArray& record,
   }
   const MutableByteView pixels = job.rooms.block.room(static_cast<size_t>(record.size_bytes()));
   job.plan.content.fill(record, 0, pixels);
-  if (job.plan.dataset().content == "random") {
+  if (job.plan.dataset().content == ContentKind::kRandom) {
     const MutableByteView room = image_room(job, stored_png_bytes(size, shape.is_gray));
     write_stored_png({.size = size, .is_gray = shape.is_gray, .bytes = pixels},
                      room.subspan(kSealRoomBytes));
@@ -100,13 +100,9 @@ Result<MutableByteView> make_png(const FileJob& job, const ContentArray& record,
 
 }  // namespace
 
-bool is_image(const DatasetConfig& dataset) {
-  return dataset.format == "jpeg" || dataset.format == "png";
-}
-
 Status prepare_images(DatasetPlan& plan) {
   RETURN_IF_ERROR(check_image_config(plan.dataset()));
-  if (plan.dataset().format != "jpeg" || plan.layout.file_count() == 0) return {};
+  if (plan.dataset().format != DatasetFormat::kJpeg || plan.layout.file_count() == 0) return {};
   ASSIGN_OR_RETURN(const ImageShape shape, image_shape(plan.layout.record_shape({})));
   ASSIGN_OR_RETURN(plan.jpeg_strips, JpegStrips::encode(plan.content, shape.is_gray, kQuality));
   return {};
@@ -119,7 +115,7 @@ std::string image_identity(const DatasetConfig& dataset, FileId file) {
 Status write_image_file(const FileJob& job) {
   const ContentArray record = record_of(job.plan.layout, {.file = job.file});
   ASSIGN_OR_RETURN(const ImageShape shape, image_shape(record.shape));
-  ASSIGN_OR_RETURN(const MutableByteView room, job.plan.dataset().format == "jpeg"
+  ASSIGN_OR_RETURN(const MutableByteView room, job.plan.dataset().format == DatasetFormat::kJpeg
                                                    ? make_jpeg(job, record, shape)
                                                    : make_png(job, record, shape));
   ASSIGN_OR_RETURN(const ByteView sealed,

@@ -13,8 +13,8 @@ using format::JpegReader;
 
 Content content_of(std::string_view kind) {
   DatasetConfig dataset;
-  dataset.content = kind;
-  return *Content::of(dataset);
+  dataset.content = *named<ContentKind>(kind);
+  return Content(dataset);
 }
 
 std::vector<std::byte> image_of(const JpegStrips& strips, uint64_t key, image::Size size) {

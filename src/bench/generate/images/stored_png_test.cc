@@ -32,7 +32,7 @@ TEST(Adler32, ContinuesAndDoesNotOverflow) {
 TEST(StoredPng, HasThePixelsItWasGiven) {
   const auto reader = format::PngReader::create({});
   if (!reader.ok()) GTEST_SKIP() << reader.error().message();
-  const Content content = *Content::of({});
+  const Content content{DatasetConfig()};
   for (const image::Size size :
        {image::Size{1, 1}, {3, 2}, {343, 343}, {254, 257}, {65534, 1}, {65535, 1}, {100'000, 3}}) {
     const ContentArray array{.shape = {size.height, size.width, image::kChannels}};
