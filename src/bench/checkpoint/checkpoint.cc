@@ -55,7 +55,6 @@ struct Pending {
   std::thread thread;
   std::atomic<bool> is_done{false};  // set by the thread after its last access
   Status status;                     // of the thread; read it after joining
-  nanoseconds background{};
 };
 
 class FolderCheckpointer final : public Checkpointer {
@@ -77,14 +76,13 @@ class FolderCheckpointer final : public Checkpointer {
 
   Status prepare(const CheckpointerOptions& options);
 
-  const CheckpointPlan& plan() const override { return plan_; }
   const std::vector<CheckpointResult>& results() const override { return results_; }
   const std::vector<std::string>& notes() const override { return notes_; }
 
   Result<CheckpointResult> save(uint64_t epoch, uint64_t step, uint64_t total_step) override;
   Result<CheckpointResult> load(uint64_t epoch, uint64_t step, uint64_t total_step) override;
   Status poll() override;
-  Status finish() override;
+  Status finish() override { return settle(); }
 
  private:
   bool is_first() const { return comm_.rank() == comm::kFirstRank; }
@@ -164,7 +162,7 @@ std::string FolderCheckpointer::list_files(uint64_t total_step) const {
   std::vector<OwnFile> files;
   for (uint64_t rank = 0; rank < comm_.size(); ++rank) {
     for (const PlannedFile& file : plan_.files_of(rank, total_step)) {
-      files.push_back({.name = file.name, .identity = {}});
+      files.push_back({.name = file.name});
     }
   }
   return own_files_text(files);
@@ -172,7 +170,6 @@ std::string FolderCheckpointer::list_files(uint64_t total_step) const {
 
 Result<CheckpointResult> FolderCheckpointer::save(uint64_t epoch, uint64_t step,
                                                   uint64_t total_step) {
-  const nanoseconds start = monotonic_now();
   RETURN_IF_ERROR(settle());
   const nanoseconds begun = monotonic_now();
   auto fresh = std::make_unique<Pending>();
@@ -180,10 +177,7 @@ Result<CheckpointResult> FolderCheckpointer::save(uint64_t epoch, uint64_t step,
   fresh->files = plan_.files_of(rank(), total_step);
   if (is_first()) fresh->own_files = list_files(total_step);
   fresh->result_index = results_.size();
-  CheckpointResult result{.id = fresh->id, .is_pending = true};
-  for (const PlannedFile& file : fresh->files) result.payload_bytes += file.size_bytes;
-  result.waiting = begun - start;
-  results_.push_back(result);
+  results_.push_back({.id = fresh->id, .is_pending = true});
   pending_ = std::move(fresh);
   Status status = begin(*pending_);
   const bool is_running = pending_->thread.joinable();
@@ -193,7 +187,6 @@ Result<CheckpointResult> FolderCheckpointer::save(uint64_t epoch, uint64_t step,
     RETURN_IF_ERROR(settle());
     if (config_.rank_sync) results_.back().duration = monotonic_now() - begun;
   }
-  results_.back().blocked = monotonic_now() - start;
   return results_.back();
 }
 
@@ -216,13 +209,11 @@ Status FolderCheckpointer::begin(Pending& pending) {
 
 Status FolderCheckpointer::start_background(Pending& pending, std::function<Status()> work) {
   auto run = [&pending, work = std::move(work)] {
-    const nanoseconds start = monotonic_now();
     try {
       pending.status = work();
     } catch (...) {
       pending.status = fail_exception();
     }
-    pending.background = monotonic_now() - start;
     pending.is_done.store(true, std::memory_order_release);
   };
   auto thread = start_thread("checkpoint", std::move(run));
@@ -245,7 +236,7 @@ Status FolderCheckpointer::make_local_partial(Pending& pending) {
   const fs::path folder = partial(local_folder_, pending);
   std::vector<OwnFile> files;
   for (const PlannedFile& file : pending.files) {
-    files.push_back({.name = file.name, .identity = {}});
+    files.push_back({.name = file.name});
   }
   RETURN_IF_ERROR(make_directories(folder));
   ASSIGN_OR_RETURN(pending.held_local, hold_folder(folder));
@@ -277,9 +268,6 @@ Status FolderCheckpointer::copy_files(Pending& pending) {
 
 void FolderCheckpointer::take_counts(CheckpointResult& result) {
   const TransferCounts counts = transfer_.take_counts();
-  result.computing += counts.computing;
-  result.moving += counts.moving;
-  result.syncing += counts.syncing;
   result.fsync_count += counts.fsync_count;
   result.cached_bytes += counts.cached_bytes;
   if (result.file_count == 0) {  // else these are the copies of files that were counted
@@ -295,30 +283,14 @@ Status FolderCheckpointer::poll() {
   return done[0] == 1 ? settle() : Status();
 }
 
-Status FolderCheckpointer::finish() {
-  if (!pending_) return {};
-  const nanoseconds start = monotonic_now();
-  RETURN_IF_ERROR(settle());
-  results_.back().blocked += monotonic_now() - start;  // nothing else will have waited for it
-  return {};
-}
-
 // Completes the checkpoint in progress, if there is one.
 Status FolderCheckpointer::settle() {
   if (!pending_) return {};
   const std::unique_ptr<Pending> pending = std::move(pending_);
   if (pending->thread.joinable()) pending->thread.join();
-  const nanoseconds start = monotonic_now();
   CheckpointResult& result = result_of(*pending);
-  const nanoseconds moved_before = result.moving;
   take_counts(result);
-  if (config_.write_mode == WriteMode::kLocalFlush) {
-    result.flushing = result.moving - moved_before;
-    result.moving = moved_before;
-  }
-  result.background = pending->background;
   Status status = complete(*pending, pending->status);
-  result.agreeing = monotonic_now() - start - result.removing;
   result.is_pending = false;
   if (!status.ok()) results_.pop_back();
   return status;
@@ -353,14 +325,10 @@ Status FolderCheckpointer::list_complete_files(const Pending& pending) {
 }
 
 Status FolderCheckpointer::commit(Pending& pending) {
-  CheckpointResult& result = result_of(pending);
   ASSIGN_OR_RETURN(const uint64_t fsyncs,
                    commit_checkpoint(folder_, pending.id, run_, config_.fsync, notes_));
-  result.fsync_count += fsyncs;
-  const nanoseconds start = monotonic_now();
-  RETURN_IF_ERROR(remove_old(pending.id));
-  result.removing = monotonic_now() - start;
-  return {};
+  result_of(pending).fsync_count += fsyncs;
+  return remove_old(pending.id);
 }
 
 // Only checkpoints of this run: those of other runs are not ours to remove.
@@ -406,23 +374,14 @@ Error FolderCheckpointer::no_such_checkpoint(CheckpointId id) const {
 
 Result<CheckpointResult> FolderCheckpointer::load(uint64_t epoch, uint64_t step,
                                                   uint64_t total_step) {
-  const nanoseconds start = monotonic_now();
   RETURN_IF_ERROR(settle());
   const nanoseconds begun = monotonic_now();
   CheckpointResult result{.id = {.epoch = epoch, .step = step}, .is_load = true};
-  result.waiting = begun - start;
-  const uint64_t from = (rank() + shift_) % comm_.size();
-  for (const PlannedFile& file : plan_.files_of(from, total_step)) {
-    result.payload_bytes += file.size_bytes;
-  }
   const Status status = read_files(result, total_step);
   take_counts(result);
   const nanoseconds read = monotonic_now();
   RETURN_IF_ERROR(agree_on(comm_, status));
-  const nanoseconds end = monotonic_now();
-  result.agreeing = end - read;
-  result.duration = (config_.rank_sync ? end : read) - begun;
-  result.blocked = end - start;
+  result.duration = (config_.rank_sync ? monotonic_now() : read) - begun;
   results_.push_back(result);
   return result;
 }

@@ -36,22 +36,11 @@ namespace millrace::bench {
 struct CheckpointResult {
   CheckpointId id;
   bool is_load = false;
-  bool is_pending = false;     // still being written: only id, `waiting` and `blocked` are known
-  uint64_t payload_bytes = 0;  // of the tensors
-  uint64_t size_bytes = 0;     // of the files
+  bool is_pending = false;  // still being written: only the id is known
+  uint64_t size_bytes = 0;  // of the files
   uint64_t file_count = 0;
   uint64_t fsync_count = 0;
   uint64_t cached_bytes = 0;  // load: of the files, in the page cache before they were read
-
-  std::chrono::nanoseconds waiting{};     // for the checkpoint before this one
-  std::chrono::nanoseconds computing{};   // making the content or comparing it
-  std::chrono::nanoseconds moving{};      // in write or read
-  std::chrono::nanoseconds syncing{};     // in fsync
-  std::chrono::nanoseconds flushing{};    // local_flush: copying, in the background
-  std::chrono::nanoseconds agreeing{};    // for the other ranks, and renaming
-  std::chrono::nanoseconds removing{};    // old checkpoints
-  std::chrono::nanoseconds background{};  // async, local_flush: from start to end of the thread
-  std::chrono::nanoseconds blocked{};     // the training waited so long in all
   // What DLIO would report: this rank's own work, and with rank_sync also that of the others.
   std::chrono::nanoseconds duration{};
 };
@@ -70,8 +59,6 @@ class Checkpointer {
 
   // Abandons a checkpoint in progress.
   virtual ~Checkpointer() = default;
-
-  virtual const CheckpointPlan& plan() const = 0;
 
   // Of all checkpoints so far, in order.
   virtual const std::vector<CheckpointResult>& results() const = 0;

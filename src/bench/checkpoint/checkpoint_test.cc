@@ -109,8 +109,10 @@ TEST_F(CheckpointerTest, WhatIsSavedCanBeLoaded) {
   const auto saved = checkpoints->save(1, 5, 5);
   ASSERT_TRUE(saved.ok()) << message_of(saved);
   EXPECT_EQ(saved->file_count, 2u);
-  EXPECT_EQ(saved->payload_bytes, checkpoints->plan().job_size().size_bytes);
-  EXPECT_GT(saved->size_bytes, saved->payload_bytes);
+  const auto plan = CheckpointPlan::make(workload().model, workload().checkpoint, 1);
+  uint64_t payload_bytes = 0;
+  for (const PlannedFile& file : plan->files_of(0)) payload_bytes += file.size_bytes;
+  EXPECT_GT(saved->size_bytes, payload_bytes);
   EXPECT_EQ(saved->fsync_count, 0u);
   EXPECT_FALSE(saved->is_pending);
   EXPECT_THAT(entries(folder()), ElementsAre("global_epoch1_step5"));
@@ -220,7 +222,6 @@ TEST_F(CheckpointerTest, AsyncReturnsAtOnceAndIsCompleteLater) {
     EXPECT_FALSE(result.is_pending);
     EXPECT_EQ(result.file_count, 2u);
     EXPECT_EQ(result.fsync_count, 4u);
-    EXPECT_GT(result.background.count(), 0);
   }
   EXPECT_TRUE(checkpoints->load(1, 2, 2).ok());
 }
@@ -268,7 +269,6 @@ TEST_F(CheckpointerTest, LocalFlushWritesLocallyAndCopiesLater) {
   ASSERT_TRUE(checkpoints->finish().ok());
   EXPECT_EQ(checkpoints->results()[0].fsync_count, 4u);
   EXPECT_EQ(checkpoints->results()[0].file_count, 2u);
-  EXPECT_GT(checkpoints->results()[0].flushing.count(), 0);
   EXPECT_THAT(entries(local()), IsEmpty());
   EXPECT_EQ(message_of(checkpoints->load(1, 1, 1)), "");
 }

@@ -1,7 +1,6 @@
 #include "bench/checkpoint/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,8 +10,8 @@
 #include <utility>
 
 #include "base/io/file.h"
-#include "base/system/clock.h"
 #include "base/system/memory.h"
+#include "bench/samples/page_cache.h"
 
 namespace millrace::bench {
 namespace {
@@ -26,19 +25,6 @@ uint64_t whole_blocks(uint64_t size_bytes) {
   return (size_bytes + io::kBlockBytes - 1) / io::kBlockBytes * io::kBlockBytes;
 }
 
-// Adds the time of its life to a sum.
-class Stopwatch {
- public:
-  explicit Stopwatch(std::chrono::nanoseconds& sum) : sum_(sum), start_(monotonic_now()) {}
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-  ~Stopwatch() { sum_ += monotonic_now() - start_; }
-
- private:
-  std::chrono::nanoseconds& sum_;
-  std::chrono::nanoseconds start_;
-};
-
 Result<File> open_shard(const fs::path& path, int flags, bool is_direct) {
   auto file = File::open(path, flags | (is_direct ? O_DIRECT : 0), kOwnerOnly);
   if (file.ok() || !is_direct || file.error().code() != Errc::kInvalidArgument) return file;
@@ -46,27 +32,6 @@ Result<File> open_shard(const fs::path& path, int flags, bool is_direct) {
               "{}: the file system does not support direct I/O (O_DIRECT); set "
               "checkpoint.odirect=false, or use another checkpoint_folder",
               path.native());
-}
-
-// Which bytes of the file are in the page cache. 0 if that cannot be found out.
-uint64_t cached_bytes_of(int fd, uint64_t size_bytes) {
-  constexpr uint64_t kWindowBytes = uint64_t{1} << 30;
-  const uint64_t page = page_bytes();
-  uint64_t cached = 0;
-  std::vector<unsigned char> pages;
-  for (uint64_t at = 0; at < size_bytes; at += kWindowBytes) {
-    const auto window = static_cast<size_t>(std::min(kWindowBytes, size_bytes - at));
-    void* const map = mmap(nullptr, window, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(at));
-    if (map == MAP_FAILED) return 0;
-    pages.assign((window + page - 1) / page, 0);
-    if (mincore(map, window, pages.data()) == 0) {
-      const auto present =
-          std::ranges::count_if(pages, [](unsigned char p) { return (p & 1) != 0; });
-      cached += static_cast<uint64_t>(present) * page;
-    }
-    munmap(map, window);
-  }
-  return std::min(cached, size_bytes);
 }
 
 // One pread; with O_DIRECT, a second one after a short read would not be aligned.
@@ -116,7 +81,6 @@ Status ShardTransfer::check_cancelled() const {
 
 Status ShardTransfer::write(const fs::path& path, const ShardBytes& bytes, Fsync fsync) {
   const auto source = [&](uint64_t offset_bytes, MutableByteView out) {
-    const Stopwatch watch(counts_.computing);
     bytes.fill(offset_bytes, out);
     return Status();
   };
@@ -125,9 +89,7 @@ Status ShardTransfer::write(const fs::path& path, const ShardBytes& bytes, Fsync
 
 Status ShardTransfer::write_from(const fs::path& path, uint64_t size_bytes, const Source& source,
                                  Fsync fsync) {
-  const auto start = monotonic_now();
   ASSIGN_OR_RETURN(File file, open_shard(path, O_WRONLY | O_CREAT | O_EXCL, options_.odirect));
-  counts_.moving += monotonic_now() - start;
   return write_to(std::move(file), path, size_bytes, source, fsync);
 }
 
@@ -135,10 +97,7 @@ Status ShardTransfer::write_to(File file, const fs::path& path, uint64_t size_by
                                const Source& source, Fsync fsync) {
   Status status = write_open(file.fd(), size_bytes, source);
   if (status.ok()) status = finish_file(file.fd(), fsync);
-  if (status.ok()) {
-    const Stopwatch watch(counts_.moving);
-    status = file.close();
-  }
+  if (status.ok()) status = file.close();
   if (!status.ok()) {
     unlink(path.c_str());
     return std::move(status).within(path.native());
@@ -152,7 +111,6 @@ Status ShardTransfer::write_open(int fd, uint64_t size_bytes, const Source& sour
     RETURN_IF_ERROR(check_cancelled());
     const auto now = static_cast<size_t>(std::min<uint64_t>(buffer_.size(), size_bytes - at));
     RETURN_IF_ERROR(source(at, buffer_.first(now)));
-    const Stopwatch watch(counts_.moving);
     // A direct write has whole blocks; what is too much at the end is cut off.
     const size_t put = options_.odirect ? static_cast<size_t>(whole_blocks(now)) : now;
     if (put > now) std::memset(buffer_.data() + now, 0, put - now);
@@ -168,14 +126,12 @@ Status ShardTransfer::write_open(int fd, uint64_t size_bytes, const Source& sour
 
 Status ShardTransfer::finish_file(int fd, Fsync wanted) {
   if (wanted == Fsync::kNo) return {};
-  const Stopwatch watch(counts_.syncing);
   ++counts_.fsync_count;
   if (::fsync(fd) != 0) return fail_os(errno, "cannot sync it");
   return {};
 }
 
 Status ShardTransfer::read(const fs::path& path, const ShardBytes& bytes) {
-  const auto start = monotonic_now();
   auto opened = open_shard(path, O_RDONLY, options_.odirect);
   if (!opened.ok() && opened.error().code() == Errc::kNotFound) {
     return fail(Errc::kNotFound,
@@ -184,7 +140,6 @@ Status ShardTransfer::read(const fs::path& path, const ShardBytes& bytes) {
                 path.native());
   }
   ASSIGN_OR_RETURN(const File file, std::move(opened));
-  counts_.moving += monotonic_now() - start;
   ASSIGN_OR_RETURN(const uint64_t size_bytes, file.size_bytes().within(path.native()));
   const uint64_t expected = bytes.size_bytes();
   if (size_bytes < expected || (options_.verifies && size_bytes != expected)) {
@@ -199,7 +154,10 @@ Status ShardTransfer::read(const fs::path& path, const ShardBytes& bytes) {
     fdatasync(file.fd());
     posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED);
   }
-  if (!options_.odirect) counts_.cached_bytes += cached_bytes_of(file.fd(), size_bytes);
+  if (!options_.odirect) {
+    const uint64_t resident = residence_of(file.fd(), size_bytes).resident_pages;
+    counts_.cached_bytes += std::min(resident * page_bytes(), size_bytes);
+  }
   RETURN_IF_ERROR(read_open(file.fd(), size_bytes, bytes).within(path.native()));
   ++counts_.file_count;
   return {};
@@ -210,11 +168,7 @@ Status ShardTransfer::read_open(int fd, uint64_t size_bytes, const ShardBytes& b
     RETURN_IF_ERROR(check_cancelled());
     const auto wanted = static_cast<size_t>(std::min<uint64_t>(buffer_.size(), size_bytes - at));
     const size_t asked = options_.odirect ? static_cast<size_t>(whole_blocks(wanted)) : wanted;
-    size_t got = 0;
-    {
-      const Stopwatch watch(counts_.moving);
-      ASSIGN_OR_RETURN(got, read_once(fd, at, buffer_.first(asked)));
-    }
+    ASSIGN_OR_RETURN(size_t got, read_once(fd, at, buffer_.first(asked)));
     if (got == 0 || (options_.odirect && got < wanted && got % io::kBlockBytes != 0)) {
       return fail(Errc::kCorrupt, "ends at byte {} instead of {}: it was truncated meanwhile",
                   at + got, size_bytes);
@@ -228,7 +182,6 @@ Status ShardTransfer::read_open(int fd, uint64_t size_bytes, const ShardBytes& b
 }
 
 Status ShardTransfer::compare(const ShardBytes& bytes, uint64_t offset_bytes, ByteView found) {
-  const Stopwatch watch(counts_.computing);
   const size_t same = bytes.find_difference(offset_bytes, found);
   if (same == found.size()) return {};
   const uint64_t at = offset_bytes + same;
@@ -243,7 +196,6 @@ Status ShardTransfer::copy(const fs::path& from, const fs::path& to, Fsync fsync
   ASSIGN_OR_RETURN(const File source, File::open(from, O_RDONLY));
   ASSIGN_OR_RETURN(const uint64_t size_bytes, source.size_bytes().within(from.native()));
   const auto from_source = [&](uint64_t offset_bytes, MutableByteView out) {
-    const Stopwatch watch(counts_.moving);
     return source.read_exactly_at(offset_bytes, out).within(from.native());
   };
   if (options_.odirect) return write_from(to, size_bytes, from_source, fsync);
@@ -268,7 +220,6 @@ Status ShardTransfer::copy(const fs::path& from, const fs::path& to, Fsync fsync
 Status ShardTransfer::copy_in_kernel(int from, int to, uint64_t size_bytes, uint64_t& done_bytes) {
   constexpr uint64_t kPieceBytes = uint64_t{64} << 20;  // so that it can be cancelled
   if (is_one_device(from, to)) return {};
-  const Stopwatch watch(counts_.moving);
   while (done_bytes < size_bytes) {
     RETURN_IF_ERROR(check_cancelled());
     const auto now = static_cast<size_t>(std::min(kPieceBytes, size_bytes - done_bytes));

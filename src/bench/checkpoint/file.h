@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -34,10 +33,7 @@ struct TransferCounts {
   uint64_t file_count = 0;
   uint64_t size_bytes = 0;  // written, read or copied
   uint64_t fsync_count = 0;
-  uint64_t cached_bytes = 0;             // of the files read: in the page cache when opened
-  std::chrono::nanoseconds computing{};  // making bytes, or comparing them
-  std::chrono::nanoseconds moving{};     // in write, read or copy_file_range, open and close
-  std::chrono::nanoseconds syncing{};    // in fsync
+  uint64_t cached_bytes = 0;  // of the files read: in the page cache when opened
 };
 
 class ShardTransfer {

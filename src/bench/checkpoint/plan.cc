@@ -70,7 +70,8 @@ Result<CheckpointPlan> CheckpointPlan::make(const ModelConfig& model,
   RETURN_IF_ERROR(plan.check_ranks());
   plan.data_ranks_ = parallelism.data > 0 ? parallelism.data : plan.rank_count_ / plan.model_ranks_;
   plan.job_rank_count_ = plan.model_ranks_ * plan.data_ranks_;
-  RETURN_IF_ERROR(plan.check());
+  RETURN_IF_ERROR(plan.check_model());
+  RETURN_IF_ERROR(plan.check_sizes());
   if (checkpoint.layout == CheckpointLayout::kTensorflow)
     plan.variable_count_ = plan.count_variables();
   return plan;
@@ -87,11 +88,6 @@ Status CheckpointPlan::check_ranks() const {
                 parallelism.tensor, parallelism.pipeline, parallelism.data, rank_count_, kRanksMax);
   }
   if (checkpoint_.mode == CheckpointMode::kSubset) {
-    if (parallelism.data == 0) {
-      return fail(Errc::kInvalidArgument,
-                  "checkpoint.mode: subset needs the size of the whole job; set "
-                  "model.parallelism.data");
-    }
     const uint64_t whole = model_ranks_ * parallelism.data;
     if (rank_count_ <= whole) return {};
     return fail(Errc::kInvalidArgument,
@@ -109,30 +105,8 @@ Status CheckpointPlan::check_ranks() const {
               parallelism.data > 0 ? fmt::format(" x data {}", parallelism.data) : "");
 }
 
-Status CheckpointPlan::check() const {
-  RETURN_IF_ERROR(check_model());
-  return check_sizes();
-}
-
 Status CheckpointPlan::check_model() const {
-  const Parallelism& parallelism = model_.parallelism;
-  if (parallelism.zero_stage > 3) {
-    return fail(Errc::kInvalidArgument,
-                "model.parallelism.zero_stage: {} is not a stage; use 0, 1, 2 or 3",
-                parallelism.zero_stage);
-  }
-  if (parallelism.zero_stage == 3 && parallelism.pipeline > 1) {
-    return fail(Errc::kInvalidArgument,
-                "model.parallelism: ZeRO stage 3 does not work with pipeline parallelism ({}); use "
-                "stage 1 or 2, or pipeline: 1",
-                parallelism.pipeline);
-  }
   if (model_.num_layers == 0) return {};
-  if (model_.num_layers < parallelism.pipeline) {
-    return fail(Errc::kInvalidArgument,
-                "model.num_layers: {} layers cannot fill a pipeline of {} stages",
-                model_.num_layers, parallelism.pipeline);
-  }
   if (shape_.num_attention_heads == 0 || shape_.hidden_size < shape_.num_attention_heads) {
     return fail(Errc::kInvalidArgument,
                 "model.transformer: a hidden size of {} cannot be divided among {} attention heads",
@@ -239,9 +213,8 @@ void CheckpointPlan::add_layer(uint64_t layer, const std::string& group, Planned
 
 void CheckpointPlan::add_model_files(const Place& place, std::vector<PlannedFile>& files) const {
   if (model_.type == "transformer") return;
-  PlannedFile file{.name = fmt::format("model_states-{}.pt", place.rank), .tensors = {}};
-  add_tensor(
-      file, {.group = {}, .name = "a", .type = ElementType::kI8, .count = model_.model_size_bytes});
+  PlannedFile file{.name = fmt::format("model_states-{}.pt", place.rank)};
+  add_tensor(file, {.name = "a", .type = ElementType::kI8, .count = model_.model_size_bytes});
   add_file(files, std::move(file));
 }
 
@@ -253,8 +226,8 @@ void CheckpointPlan::add_layer_files(const Place& place, std::vector<PlannedFile
   if (is_replicated && place.data != 0) return;
   if (is_replicated && model_.parallelism.pipeline > 1) {
     for (uint64_t layer = layers.first; layer <= layers.last; ++layer) {
-      PlannedFile file{.name = fmt::format("layer_{}-model_{}_model_states.pt", layer, place.model),
-                       .tensors = {}};
+      PlannedFile file{.name =
+                           fmt::format("layer_{}-model_{}_model_states.pt", layer, place.model)};
       add_layer(layer, {}, file);
       add_file(files, std::move(file));
     }
@@ -262,8 +235,7 @@ void CheckpointPlan::add_layer_files(const Place& place, std::vector<PlannedFile
   }
   PlannedFile file{.name = is_replicated ? fmt::format("model_{}_model_states.pt", place.model)
                                          : fmt::format("zero_pp_rank_{}_mp_rank_{}_model_states.pt",
-                                                       place.data, place.model),
-                   .tensors = {}};
+                                                       place.data, place.model)};
   for (uint64_t layer = layers.first; layer <= layers.last; ++layer) {
     add_layer(layer, std::to_string(layer), file);
   }
@@ -272,8 +244,7 @@ void CheckpointPlan::add_layer_files(const Place& place, std::vector<PlannedFile
 
 void CheckpointPlan::add_optimizer_file(const Place& place, std::vector<PlannedFile>& files) const {
   PlannedFile file{
-      .name = fmt::format("zero_pp_rank_{}_mp_rank_{}_optim_states.pt", place.data, place.model),
-      .tensors = {}};
+      .name = fmt::format("zero_pp_rank_{}_mp_rank_{}_optim_states.pt", place.data, place.model)};
   uint64_t combined = 0;
   for (size_t i = 0; i < model_.optimization_groups.size(); ++i) {
     const uint64_t count = model_.optimization_groups[i];
@@ -284,15 +255,13 @@ void CheckpointPlan::add_optimizer_file(const Place& place, std::vector<PlannedF
     }
     combined += count;
   }
-  add_tensor(file, {.group = {}, .name = "combined", .type = ElementType::kI8, .count = combined});
+  add_tensor(file, {.name = "combined", .type = ElementType::kI8, .count = combined});
   const bool is_computed = model_.optimization_groups.empty() && model_.num_layers > 0;
   const uint64_t holders = model_.parallelism.zero_stage > 0 ? job_rank_count_ : model_ranks_;
   const uint64_t mine = is_computed ? parameter_count() / holders : 0;
   for (uint64_t i = 0; mine > 0 && i < 3; ++i) {  // master weights, momentum, variance
-    add_tensor(
-        file, {.group = {}, .name = std::to_string(2 * i), .type = optimizer_type_, .count = mine});
-    add_tensor(file, {.group = {},
-                      .name = std::to_string(2 * i + 1),
+    add_tensor(file, {.name = std::to_string(2 * i), .type = optimizer_type_, .count = mine});
+    add_tensor(file, {.name = std::to_string(2 * i + 1),
                       .type = optimizer_type_,
                       .count = kSmallGroup * shape_.hidden_size});
   }
@@ -366,14 +335,12 @@ PlannedFile CheckpointPlan::tensorflow_data(uint64_t shard, uint64_t variable_co
   }
   const std::string scope = shards > 1 ? fmt::format("shard_{:05}/", shard) : "";
   const uint64_t elements = data_bytes / kVariableBytes;
-  add_tensor(data, {.group = {},
-                    .name = scope + "rest",
-                    .type = ElementType::kU8,
-                    .count = data_bytes % kVariableBytes});
+  add_tensor(
+      data,
+      {.name = scope + "rest", .type = ElementType::kU8, .count = data_bytes % kVariableBytes});
   for (uint64_t i = 0; i < variable_count; ++i) {
     const uint64_t longer = i < elements % variable_count ? 1 : 0;
-    add_tensor(data, {.group = {},
-                      .name = fmt::format("{}variable_{:05}", scope, i),
+    add_tensor(data, {.name = fmt::format("{}variable_{:05}", scope, i),
                       .type = ElementType::kF32,
                       .count = elements / variable_count + longer});
   }
@@ -435,17 +402,6 @@ std::vector<BundleTensor> bundle_tensors(std::span<const PlannedFile> shards,
   }
   std::ranges::sort(tensors, {}, &BundleTensor::key);
   return tensors;
-}
-
-CheckpointSize CheckpointPlan::size_of_ranks(uint64_t first, uint64_t count) const {
-  CheckpointSize size;
-  for (uint64_t rank = first; rank < first + count; ++rank) {
-    for (const PlannedFile& file : files_of(rank)) {
-      size.size_bytes += file.size_bytes;
-      ++size.file_count;
-    }
-  }
-  return size;
 }
 
 }  // namespace millrace::bench

@@ -21,7 +21,7 @@ namespace millrace::bench {
 
 // An entry of a state dict: state[group][name], or state[name] if there is no group.
 struct PlannedTensor {
-  std::string group;
+  std::string group = {};
   std::string name;
   data::ElementType type = data::ElementType::kI8;
   uint64_t count = 0;  // elements
@@ -48,16 +48,12 @@ struct PlannedFile {
   std::string prefix = {};               // kState: the checkpoint that it names
 };
 
-// A checkpoint: all ranks together.
-struct CheckpointSize {
-  uint64_t size_bytes = 0;  // of the tensors
-  uint64_t file_count = 0;
-};
-
 class CheckpointPlan {
  public:
-  // `rank_count` is the number of ranks that run. In mode `subset` they are the first ranks of a
-  // larger job, whose size follows from the parallelism; in mode `default` they are the whole job.
+  // Checks what depends on the ranks or on sums; contradictions between keys were found before
+  // (check.h). `rank_count` is the number of ranks that run. In mode `subset` they are the first
+  // ranks of a larger job, whose size follows from the parallelism; in mode `default` they are the
+  // whole job.
   static Result<CheckpointPlan> make(const ModelConfig& model, const CheckpointConfig& checkpoint,
                                      uint64_t rank_count);
 
@@ -68,12 +64,7 @@ class CheckpointPlan {
   // By the transformer's shape, as in DLIO also if layer_parameters are listed; 0 without layers.
   uint64_t parameter_count() const;
 
-  uint64_t rank_count() const { return rank_count_; }          // that run
   uint64_t job_rank_count() const { return job_rank_count_; }  // of the job that is modelled
-
-  CheckpointSize size_of_ranks(uint64_t first, uint64_t count) const;
-  CheckpointSize written_size() const { return size_of_ranks(0, rank_count_); }
-  CheckpointSize job_size() const { return size_of_ranks(0, job_rank_count_); }
 
  private:
   // The place of a rank in the job.
@@ -90,7 +81,6 @@ class CheckpointPlan {
 
   CheckpointPlan(const ModelConfig& model, const CheckpointConfig& checkpoint, uint64_t rank_count);
 
-  Status check() const;
   Status check_ranks() const;
   Status check_model() const;
   Status check_sizes() const;

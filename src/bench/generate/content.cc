@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 
-#include "base/hash/crc32c.h"
 #include "bench/generate/images/smooth_field.h"
 
 namespace millrace::bench {
@@ -208,19 +207,6 @@ void Content::fill(const ContentArray& array, uint64_t offset_bytes, MutableByte
       std::memset(out.data(), 0, out.size());
       return;
   }
-}
-
-uint32_t Content::checksum_of(const ContentArray& array) const {
-  std::array<std::byte, 32 * 1024> piece;
-  uint32_t crc = 0;
-  const uint64_t size = array.size_bytes();
-  for (uint64_t at = 0; at < size; at += piece.size()) {
-    const auto part =
-        std::span(piece).first(static_cast<size_t>(std::min<uint64_t>(piece.size(), size - at)));
-    fill(array, at, part);
-    crc = crc32c(part, crc);
-  }
-  return crc;
 }
 
 ContentArray record_of(const Layout& layout, const SampleRef& sample) {

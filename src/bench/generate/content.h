@@ -48,9 +48,6 @@ class Content {
   // REQUIRES: `offset_bytes` is a multiple of kAlignment, and out.size() one of the element.
   void fill(const ContentArray& array, uint64_t offset_bytes, MutableByteView out) const;
 
-  // The crc32c of the whole array.
-  uint32_t checksum_of(const ContentArray& array) const;
-
   // The key of its random numbers.
   uint64_t key_of(const ContentArray& array) const;
 

@@ -27,6 +27,10 @@ std::vector<std::byte> filled(const Content& content, const ContentArray& array)
   return bytes;
 }
 
+uint32_t checksum_of(const Content& content, const ContentArray& array) {
+  return crc32c(filled(content, array));
+}
+
 class ContentKinds : public testing::TestWithParam<std::string> {};
 
 TEST_P(ContentKinds, GiveTheSameBytesInPartsAndAtOnce) {
@@ -41,7 +45,6 @@ TEST_P(ContentKinds, GiveTheSameBytesInPartsAndAtOnce) {
                    std::span(parts).subspan(at, std::min<size_t>(192, parts.size() - at)));
     }
     EXPECT_EQ(parts, whole) << data::element_name(type);
-    EXPECT_EQ(content.checksum_of(array), crc32c(whole));
   }
 }
 
@@ -60,9 +63,9 @@ TEST(Content, DiffersBetweenSeedsSplitsFilesSamplesAndFields) {
   ContentArray field = array;
   field.field = 1;
   const Content content = content_of("random");
-  std::set<uint32_t> checksums = {content_of("random", 1).checksum_of(array)};
+  std::set<uint32_t> checksums = {checksum_of(content_of("random", 1), array)};
   for (const ContentArray& each : {array, eval, file, sample, field}) {
-    checksums.insert(content.checksum_of(each));
+    checksums.insert(checksum_of(content, each));
   }
   EXPECT_EQ(checksums.size(), 6u);
 }
@@ -71,11 +74,11 @@ TEST(Content, DiffersBetweenSeedsSplitsFilesSamplesAndFields) {
 TEST(Content, IsTheSameForever) {
   const ContentArray bytes{.sample = {.file = {.index = 7}, .sample = 3}, .shape = {100, 100}};
   const ContentArray floats{.type = ElementType::kF32, .shape = {100, 100}};
-  EXPECT_EQ(content_of("random").checksum_of(bytes), 1701116841u);
-  EXPECT_EQ(content_of("photo").checksum_of(bytes), 1001563286u);
-  EXPECT_EQ(content_of("physics").checksum_of(floats), 2627056506u);
-  EXPECT_EQ(content_of("random").checksum_of(floats), 487003683u);
-  EXPECT_EQ(content_of("text").checksum_of(bytes), 715083560u);
+  EXPECT_EQ(checksum_of(content_of("random"), bytes), 1701116841u);
+  EXPECT_EQ(checksum_of(content_of("photo"), bytes), 1001563286u);
+  EXPECT_EQ(checksum_of(content_of("physics"), floats), 2627056506u);
+  EXPECT_EQ(checksum_of(content_of("random"), floats), 487003683u);
+  EXPECT_EQ(checksum_of(content_of("text"), bytes), 715083560u);
 }
 
 TEST(Content, RandomBytesTakeAllValuesAboutEquallyOften) {

@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "base/text/text.h"
-#include "bench/generate/dataset_format.h"
 #include "bench/generate/file_job.h"
 #include "bench/generate/images/image_seal.h"
+#include "format/arrays/integer_types.h"
 
 namespace millrace::bench {
 namespace {
@@ -84,33 +84,11 @@ double number_as(ByteView bytes, size_t index) {
 
 // NaN for types that text does not have.
 double number_at(ElementType type, ByteView bytes, size_t index) {
-  switch (type) {
-    case ElementType::kU8:
-    case ElementType::kBool:
-      return number_as<uint8_t>(bytes, index);
-    case ElementType::kI8:
-      return number_as<int8_t>(bytes, index);
-    case ElementType::kU16:
-      return number_as<uint16_t>(bytes, index);
-    case ElementType::kI16:
-      return number_as<int16_t>(bytes, index);
-    case ElementType::kU32:
-      return number_as<uint32_t>(bytes, index);
-    case ElementType::kI32:
-      return number_as<int32_t>(bytes, index);
-    case ElementType::kU64:
-      return number_as<uint64_t>(bytes, index);
-    case ElementType::kI64:
-      return number_as<int64_t>(bytes, index);
-    case ElementType::kF32:
-      return number_as<float>(bytes, index);
-    case ElementType::kF64:
-      return number_as<double>(bytes, index);
-    case ElementType::kF16:
-    case ElementType::kBf16:
-      break;
-  }
-  return std::nan("");
+  const auto number = [&](auto zero) { return number_as<decltype(zero)>(bytes, index); };
+  if (type == ElementType::kBool) return number(uint8_t{});
+  if (type == ElementType::kF32) return number(float{});
+  if (type == ElementType::kF64) return number(double{});
+  return format::with_integer_type(type, std::nan(""), number);
 }
 
 // Formats of text return their own types of numbers, with the digits that were written.
@@ -206,10 +184,6 @@ Status Verifier::verify_file(FileId file, ByteView bytes) const {
 Status verify_sample(const Layout& layout, const Content& content, const SampleRef& sample,
                      const data::ArrayView& record) {
   return compare(content, record_of(layout, sample), record).within(sample_text(sample));
-}
-
-uint32_t checksum_of(const Layout& layout, const Content& content, const SampleRef& sample) {
-  return content.checksum_of(record_of(layout, sample));
 }
 
 }  // namespace millrace::bench

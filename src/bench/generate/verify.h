@@ -45,7 +45,4 @@ class Verifier {
 Status verify_sample(const Layout& layout, const Content& content, const SampleRef& sample,
                      const data::ArrayView& record);
 
-// The crc32c of a sample's record.
-uint32_t checksum_of(const Layout& layout, const Content& content, const SampleRef& sample);
-
 }  // namespace millrace::bench

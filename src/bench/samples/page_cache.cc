@@ -14,30 +14,14 @@
 namespace millrace::bench {
 namespace {
 
-struct Residence {
-  uint64_t resident_pages = 0;
-  uint64_t pages = 0;
-};
-
 // Looks at no more of a file than this: mincore() writes a byte per page.
 constexpr uint64_t kLookedAtMaxBytes = uint64_t{1} << 30;
 
-Residence residence_of(const std::string& path) {
+Residence residence_of_file(const std::string& path) {
   const auto file = File::open(path, O_RDONLY);
   if (!file.ok()) return {};
-  const uint64_t size =
-      std::min(file->size_bytes().ok() ? *file->size_bytes() : 0, kLookedAtMaxBytes);
-  if (size == 0) return {};
-  void* const memory = mmap(nullptr, size, PROT_READ, MAP_SHARED, file->fd(), 0);
-  if (memory == MAP_FAILED) return {};
-  std::vector<unsigned char> pages((size + page_bytes() - 1) / page_bytes());
-  Residence found{.pages = pages.size()};
-  if (mincore(memory, size, pages.data()) == 0) {
-    found.resident_pages = static_cast<uint64_t>(
-        std::count_if(pages.begin(), pages.end(), [](unsigned char page) { return page & 1; }));
-  }
-  munmap(memory, size);
-  return found;
+  const auto size = file->size_bytes();
+  return size.ok() ? residence_of(file->fd(), std::min(*size, kLookedAtMaxBytes)) : Residence{};
 }
 
 Status for_each_file(const FileList& files, const std::function<Status(const std::string&)>& act) {
@@ -66,13 +50,32 @@ Status read_one(const std::string& path) {
 
 }  // namespace
 
+Residence residence_of(int fd, uint64_t size_bytes) {
+  constexpr uint64_t kWindowBytes = uint64_t{1} << 30;
+  Residence found;
+  std::vector<unsigned char> pages;
+  for (uint64_t at = 0; at < size_bytes; at += kWindowBytes) {
+    const auto window = static_cast<size_t>(std::min(kWindowBytes, size_bytes - at));
+    void* const memory = mmap(nullptr, window, PROT_READ, MAP_SHARED, fd, static_cast<off_t>(at));
+    if (memory == MAP_FAILED) return {};
+    pages.assign((window + page_bytes() - 1) / page_bytes(), 0);
+    found.pages += pages.size();
+    if (mincore(memory, window, pages.data()) == 0) {
+      found.resident_pages += static_cast<uint64_t>(
+          std::ranges::count_if(pages, [](unsigned char page) { return (page & 1) != 0; }));
+    }
+    munmap(memory, window);
+  }
+  return found;
+}
+
 double cached_share(const FileList& files, uint64_t files_max) {
   // A trace of the run shows these calls, too: they are few beside those of an epoch.
   const uint64_t few = std::max<uint64_t>(files.count / 16, 16);
   const uint64_t looked_at = std::min({files.count, files_max, few});
   Residence sum;
   for (uint64_t i = 0; i < looked_at; ++i) {
-    const Residence one = residence_of(files.path(i * files.count / looked_at));
+    const Residence one = residence_of_file(files.path(i * files.count / looked_at));
     sum.resident_pages += one.resident_pages;
     sum.pages += one.pages;
   }

@@ -18,6 +18,15 @@ struct FileList {
   std::function<std::string(uint64_t)> path;
 };
 
+// How many pages of a file there are, and how many of them the page cache holds.
+struct Residence {
+  uint64_t resident_pages = 0;
+  uint64_t pages = 0;
+};
+
+// Looks at the first `size_bytes` of an open file. No pages if that cannot be found out.
+Residence residence_of(int fd, uint64_t size_bytes);
+
 // The share of the files' bytes that the page cache holds, 0 to 1, from at most `files_max` of them
 // at equal distances. Files that are missing count as nothing.
 double cached_share(const FileList& files, uint64_t files_max = 256);

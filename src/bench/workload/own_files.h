@@ -33,7 +33,7 @@ struct OwnFile {
 
     bool operator==(const Identity&) const = default;
   };
-  std::optional<Identity> identity;
+  std::optional<Identity> identity = {};  // nullopt: not complete yet
 };
 
 // The complete files of these names. Fails if one is missing.

@@ -67,15 +67,4 @@ double TimeSampler::poisson(double mean) {
   return count;
 }
 
-double mean_time(const TimeModel& model) {
-  switch (model.kind) {
-    case TimeModel::Kind::kUniform:
-      return (model.first + model.second) / 2;
-    case TimeModel::Kind::kGamma:
-      return model.first * model.second;
-    default:
-      return model.first;
-  }
-}
-
 }  // namespace millrace::bench

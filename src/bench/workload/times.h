@@ -31,7 +31,4 @@ class TimeSampler {
   CounterRandom random_;
 };
 
-// The mean of the model, in seconds.
-double mean_time(const TimeModel& model);
-
 }  // namespace millrace::bench
