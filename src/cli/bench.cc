@@ -19,7 +19,6 @@
 #include "base/text/text.h"
 #include "base/text/units.h"
 #include "bench/generate/generate.h"
-#include "bench/generate/remove_dataset.h"
 #include "bench/run/results_files.h"
 #include "bench/run/run_log.h"
 #include "bench/samples/page_cache.h"

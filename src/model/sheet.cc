@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "bench/workload/keys.h"
+
 namespace millrace::model {
 namespace {
 
@@ -57,24 +59,11 @@ std::string Sheet::text_of(bench::Shuffle value) {
 }
 
 std::string Sheet::text_of(const bench::TimeModel& value) {
-  using Kind = bench::TimeModel::Kind;
-  const std::string first = text_of(value.first);
-  const std::string second = text_of(value.second);
-  switch (value.kind) {
-    case Kind::kNormal:
-      return fmt::format("{{type: normal, mean: {}, stdev: {}}}", first, second);
-    case Kind::kUniform:
-      return fmt::format("{{type: uniform, min: {}, max: {}}}", first, second);
-    case Kind::kGamma:
-      return fmt::format("{{type: gamma, shape: {}, scale: {}}}", first, second);
-    case Kind::kExponential:
-      return fmt::format("{{type: exponential, scale: {}}}", first);
-    case Kind::kPoisson:
-      return fmt::format("{{type: poisson, lam: {}}}", first);
-    case Kind::kConstant:
-      break;
-  }
-  return first;
+  if (value.kind == bench::TimeModel::Kind::kConstant) return text_of(value.first);
+  const bench::Distribution& each = distribution_of(value);
+  const std::string second =
+      each.second.empty() ? "" : fmt::format(", {}: {}", each.second, text_of(value.second));
+  return fmt::format("{{type: {}, {}: {}{}}}", each.name, each.first, text_of(value.first), second);
 }
 
 std::string Sheet::text_of(const std::vector<uint64_t>& value) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/io/gzip.h"
-#include "bench/checkpoint/state_pickle.h"
 #include "format/records/zip.h"
 
 namespace millrace::bench {

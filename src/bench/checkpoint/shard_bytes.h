@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,5 +61,10 @@ class ShardBytes {
   std::vector<Piece> pieces_;  // without gaps
   uint64_t size_bytes_ = 0;
 };
+
+// The pickled state dict of a torch file, which names its tensors and their types: Python's pickle
+// protocol 2, with only what torch.load(weights_only=True) accepts. The tensor at index i is the
+// member `data/i` of the file. Tensors of one group follow each other.
+std::string pickle_state(std::span<const PlannedTensor> tensors);
 
 }  // namespace millrace::bench

@@ -1,9 +1,9 @@
-#include "bench/checkpoint/state_pickle.h"
-
+// State dicts as Python pickles them (pickle_state() of shard_bytes.h).
 #include <cstdint>
 #include <string_view>
 
 #include "base/base.h"
+#include "bench/checkpoint/shard_bytes.h"
 
 namespace millrace::bench {
 namespace {

@@ -2,8 +2,8 @@
 //
 // Formats whose files can be written from start to end are streamed (streamed_file.cc): npz, npy,
 // tfrecord, raw, indexed_binary, synthetic. Their length is known beforehand. HDF5 files of equal
-// shapes are written around the outline that libhdf5 made (hdf5_file.h). Images are encoded, or put
-// together from encoded parts (image_file.cc). Pages of Parquet are made in place
+// shapes are written around the outline that libhdf5 made (hdf5_file.cc). Images are encoded, or
+// put together from encoded parts (image_file.cc). Pages of Parquet are made in place
 // (parquet_file.cc), and need memory for a page. All others go sample by sample through their
 // format's writer (format_file.cc), and need memory for a sample.
 #pragma once
@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "bench/generate/block_file.h"
 #include "bench/generate/content.h"
-#include "bench/generate/hdf5_file.h"
+#include "bench/generate/dataset_format.h"
 #include "bench/generate/images/jpeg_strips.h"
 #include "bench/generate/layout.h"
 #include "bench/workload/workload.h"
@@ -26,17 +26,33 @@
 
 namespace millrace::bench {
 
+// An HDF5 file without the elements of its datasets. libhdf5 creates it once for a dataset whose
+// files have equal shapes. Each file is then written by us from start to end: the bytes of the
+// outline, and between them the elements. That needs no lock and no copy of a sample. Only
+// contiguous datasets: chunks are written by libhdf5.
+struct Hdf5Outline {
+  struct Part {
+    std::vector<std::byte> before;  // bytes of the outline in front of the elements
+    std::string name;               // of the dataset
+    uint64_t size_bytes = 0;        // of its elements
+  };
+
+  std::vector<Part> parts;        // in the order of the file
+  std::vector<std::byte> behind;  // all elements
+  uint64_t file_bytes = 0;        // with the elements
+};
+
 // What all files of a dataset share. Thread-safe.
 struct DatasetPlan {
   const Workload* workload = nullptr;  // outlives the plan
   Layout layout;
   Content content;
-  std::unique_ptr<format::Format> format;   // null: streamed, or an image
-  std::unique_ptr<io::Engine> engine;       // of the format's writer
-  std::optional<JpegStrips> jpeg_strips;    // of jpeg
-  std::optional<Hdf5Outline> hdf5_outline;  // of hdf5, unless its format writes the files
+  std::unique_ptr<format::Format> format = {};   // null: streamed, or an image
+  std::unique_ptr<io::Engine> engine = {};       // of the format's writer
+  std::optional<JpegStrips> jpeg_strips = {};    // of jpeg
+  std::optional<Hdf5Outline> hdf5_outline = {};  // of hdf5, unless its format writes the files
   // The length of every file, if it is known and the same.
-  std::optional<uint64_t> equal_file_bytes;
+  std::optional<uint64_t> equal_file_bytes = {};
 
   // Fails if the format or its compression cannot be written.
   static Result<DatasetPlan> of(const Workload& workload);
@@ -82,6 +98,9 @@ Status write_image_file(const FileJob& job);
 // "seed 0 train 17", for the comment in an image.
 std::string image_identity(const DatasetConfig& dataset, FileId file);
 
+// Nullopt if libhdf5 has to write the files. `arrays` are those of a sample, without the label.
+Result<std::optional<Hdf5Outline>> make_hdf5_outline(const DatasetConfig& dataset,
+                                                     const std::vector<SampleArray>& arrays);
 // REQUIRES: the plan has an outline.
 Status write_hdf5_file(const FileJob& job);
 

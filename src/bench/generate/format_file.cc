@@ -1,5 +1,4 @@
 // Files that are written sample by sample by their format, and what all ways of writing share.
-#include "bench/generate/dataset_format.h"
 #include "bench/generate/file_job.h"
 #include "bench/samples/gzip_engine.h"
 
@@ -55,14 +54,8 @@ Status add_sample(const FileJob& job, uint64_t sample, format::SampleWriter& wri
 
 Result<DatasetPlan> DatasetPlan::of(const Workload& workload) {
   ASSIGN_OR_RETURN(Layout layout, Layout::of(workload));
-  DatasetPlan plan{.workload = &workload,
-                   .layout = std::move(layout),
-                   .content = Content(workload.dataset),
-                   .format = nullptr,
-                   .engine = nullptr,
-                   .jpeg_strips = std::nullopt,
-                   .hdf5_outline = std::nullopt,
-                   .equal_file_bytes = std::nullopt};
+  DatasetPlan plan{
+      .workload = &workload, .layout = std::move(layout), .content = Content(workload.dataset)};
   if (is_streamed(workload.dataset)) {
     const bool are_equal = plan.layout.has_equal_files() &&
                            workload.dataset.format != DatasetFormat::kSynthetic &&

@@ -1,4 +1,4 @@
-// generate: writes the dataset of a workload, on all threads of all ranks.
+// generate: writes the dataset of a workload, on all threads of all ranks, and removes it.
 //
 // Each file is written in `{data_folder}/.millrace-partial-RUN` and renamed when it is complete, so
 // that a killed generation leaves no half file under a name of the dataset. Run again, it writes
@@ -39,5 +39,23 @@ struct GenerateReport {
 // Collective: all ranks call it, with the same workload. File i is written by rank i % ranks.
 Result<GenerateReport> generate(const Workload& workload, comm::Comm& comm,
                                 const GenerateOptions& options);
+
+// ---- after a run, for dataset.keep_files=false ----
+
+// Only files that generate() has written are deleted: the folder must have a manifest of this very
+// dataset. A file goes if it has a name and the length of the dataset, and was not modified after
+// the manifest was written. Whatever else is in the folder stays, and so do the folders that are
+// not empty then.
+
+// Fails if the dataset is not one that may be deleted. To be asked before a long run.
+Status check_removable(const Workload& workload);
+
+struct RemovedDataset {
+  uint64_t file_count = 0;
+  std::vector<std::string> changed;  // paths of files that stay because somebody changed them
+};
+
+// REQUIRES: no other rank uses the dataset any more
+Result<RemovedDataset> remove_dataset(const Workload& workload);
 
 }  // namespace millrace::bench

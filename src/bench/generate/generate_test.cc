@@ -410,12 +410,6 @@ TEST_F(Generate, NamesAFolderThatCannotBeWritten) {
   EXPECT_EQ(report.error().code(), Errc::kPermission);
 }
 
-TEST_F(Generate, NamesAFormatThatDoesNotExist) {
-  const auto report = run(workload("tfrecrd", 6, 1));
-  ASSERT_FALSE(report.ok());
-  EXPECT_THAT(report.error().message(), HasSubstr("did you mean 'tfrecord'"));
-}
-
 TEST_F(Generate, ReportsProgressInOrder) {
   std::vector<uint64_t> files;
   std::vector<uint64_t> bytes;

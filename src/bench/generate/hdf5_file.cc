@@ -1,5 +1,4 @@
-#include "bench/generate/hdf5_file.h"
-
+// HDF5 files around an outline (Hdf5Outline of file_job.h).
 #include <fcntl.h>
 
 #include <algorithm>

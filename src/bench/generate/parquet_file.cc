@@ -1,7 +1,6 @@
 // Parquet files: their pages are made in place, column by column, so that a row group is never in
 // memory as a whole.
 #include "base/text/text.h"
-#include "bench/generate/dataset_format.h"
 #include "bench/generate/file_job.h"
 #include "format/parquet/codec.h"
 #include "format/parquet/parquet_writer.h"

@@ -1,5 +1,4 @@
-#include "bench/generate/remove_dataset.h"
-
+// Removes datasets that generate() has written.
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 
 #include "base/text/text.h"
 #include "bench/generate/file_job.h"
+#include "bench/generate/generate.h"
 #include "bench/generate/manifest.h"
 #include "bench/workload/own_files.h"
 
@@ -33,36 +33,24 @@ std::vector<fs::path> files_beside(DatasetFormat format, const fs::path& path) {
   return {path};
 }
 
-// Removes files that are as generate() left them.
-class Removal {
- public:
-  explicit Removal(const Manifest& manifest) : written_ns_(manifest.written_ns) {}
-
-  // `size_bytes`: nullopt if it is not known.
-  Status remove(const fs::path& path, std::optional<uint64_t> size_bytes) {
-    std::error_code error;
-    const auto modified_ns = modified_ns_of(path);
-    if (!modified_ns && fs::symlink_status(path, error).type() == fs::file_type::not_found)
-      return {};
-    const bool has_size = !size_bytes || fs::file_size(path, error) == *size_bytes;
-    if (!modified_ns || *modified_ns > written_ns_ || !has_size) {
-      removed_.changed.push_back(path.string());
-      return {};
-    }
-    fs::remove(path, error);
-    if (error) {
-      return fail_os(error.value(), "cannot delete the file").within(printable(path.string()));
-    }
-    ++removed_.file_count;
+// Removes a file that is as generate() left it. `size_bytes`: nullopt if it is not known.
+Status remove_file(const fs::path& path, std::optional<uint64_t> size_bytes, int64_t written_ns,
+                   RemovedDataset& removed) {
+  std::error_code error;
+  const auto modified_ns = modified_ns_of(path);
+  if (!modified_ns && fs::symlink_status(path, error).type() == fs::file_type::not_found) return {};
+  const bool has_size = !size_bytes || fs::file_size(path, error) == *size_bytes;
+  if (!modified_ns || *modified_ns > written_ns || !has_size) {
+    removed.changed.push_back(path.string());
     return {};
   }
-
-  RemovedDataset take() { return std::move(removed_); }
-
- private:
-  const int64_t written_ns_;
-  RemovedDataset removed_;
-};
+  fs::remove(path, error);
+  if (error) {
+    return fail_os(error.value(), "cannot delete the file").within(printable(path.string()));
+  }
+  ++removed.file_count;
+  return {};
+}
 
 // Folders that generate() did not make stay, and those with other files in them. Not fs::remove(),
 // which also removes files.
@@ -92,7 +80,7 @@ Result<RemovedDataset> remove_dataset(const Workload& workload) {
   ASSIGN_OR_RETURN(Manifest manifest, manifest_to_remove(workload));
   ASSIGN_OR_RETURN(const DatasetPlan plan, DatasetPlan::of(workload));
   const Layout& layout = plan.layout;
-  Removal removal(manifest);
+  RemovedDataset removed;
   // Until the last file is gone, whoever finds the folder must know that it is incomplete.
   manifest.is_complete = false;
   RETURN_IF_ERROR(write_manifest(layout.data_folder(), manifest));
@@ -100,11 +88,10 @@ Result<RemovedDataset> remove_dataset(const Workload& workload) {
     const FileId file = layout.file_at(i);
     const fs::path path = layout.path(file);
     for (const fs::path& each : files_beside(workload.dataset.format, path)) {
-      RETURN_IF_ERROR(
-          removal.remove(each, each == path ? known_file_bytes(plan, file) : std::nullopt));
+      const auto size_bytes = each == path ? known_file_bytes(plan, file) : std::nullopt;
+      RETURN_IF_ERROR(remove_file(each, size_bytes, manifest.written_ns, removed));
     }
   }
-  RemovedDataset removed = removal.take();
   std::error_code error;
   if (fs::remove(fs::path(layout.data_folder()) / kManifestName, error)) ++removed.file_count;
   remove_empty_folders(layout, manifest);

@@ -1,5 +1,3 @@
-#include "bench/generate/remove_dataset.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>

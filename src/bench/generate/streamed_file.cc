@@ -6,7 +6,6 @@
 #include "base/bytes.h"
 #include "base/hash/crc32c.h"
 #include "base/io/gzip.h"
-#include "bench/generate/dataset_format.h"
 #include "bench/generate/file_job.h"
 #include "format/arrays/npy.h"
 #include "format/records/tfrecord.h"
@@ -165,38 +164,29 @@ Result<std::vector<Member>> members_of(const DatasetPlan& plan) {
   return members;
 }
 
-// Streams a member whose checksum is known only at its end: writes the head again then.
-Status write_member(BlockFile& out, format::ZipBuilder& zip, const std::string& name,
-                    std::string_view header, uint64_t data_bytes,
+// Streams a member whose checksum, and length if it is deflated, are known only at its end: writes
+// the head again then. Deflates as numpy.savez_compressed does.
+Status write_member(const DatasetConfig& dataset, BlockFile& out, format::ZipBuilder& zip,
+                    const std::string& name, std::string_view header, uint64_t data_bytes,
                     const std::function<Status(const BlockFile::Seen&)>& append) {
+  const bool deflates = has_deflated_members(dataset);
   const uint64_t size = header.size() + data_bytes;
   const std::string file_name = name + ".npy";
-  const uint64_t head_at = out.size_bytes();
-  format::ZipBuilder without_crc = zip;
-  RETURN_IF_ERROR(out.append(bytes_of(without_crc.head(file_name, size, 0))));
-  RETURN_IF_ERROR(out.append(bytes_of(header)));
-  uint32_t crc = zip_crc32(bytes_of(header));
-  RETURN_IF_ERROR(append([&crc](ByteView bytes) { crc = zip_crc32(bytes, crc); }));
-  return out.overwrite(head_at, bytes_of(zip.head(file_name, size, crc)));
-}
-
-// Likewise deflated, as numpy.savez_compressed does.
-Status write_deflated_member(BlockFile& out, format::ZipBuilder& zip, const std::string& name,
-                             std::string_view header, uint64_t data_bytes, int level,
-                             const std::function<Status(const BlockFile::Seen&)>& append) {
-  const uint64_t size = header.size() + data_bytes;
-  const std::string file_name = name + ".npy";
+  const auto head = [&](format::ZipBuilder& builder, uint64_t packed_bytes, uint32_t crc) {
+    return deflates ? builder.deflated_head(file_name, size, packed_bytes, crc)
+                    : builder.head(file_name, size, crc);
+  };
   const uint64_t head_at = out.size_bytes();
   format::ZipBuilder unfinished = zip;
-  const std::string head = unfinished.deflated_head(file_name, size, 0, 0);
-  RETURN_IF_ERROR(out.append(bytes_of(head)));
-  RETURN_IF_ERROR(out.begin_deflated(level));
+  const std::string first_head = head(unfinished, 0, 0);
+  RETURN_IF_ERROR(out.append(bytes_of(first_head)));
+  if (deflates) RETURN_IF_ERROR(out.begin_deflated(static_cast<int>(dataset.compression_level)));
   RETURN_IF_ERROR(out.append(bytes_of(header)));
   uint32_t crc = zip_crc32(bytes_of(header));
   RETURN_IF_ERROR(append([&crc](ByteView bytes) { crc = zip_crc32(bytes, crc); }));
-  RETURN_IF_ERROR(out.end_deflated());
-  const uint64_t packed = out.size_bytes() - head_at - head.size();
-  return out.overwrite(head_at, bytes_of(zip.deflated_head(file_name, size, packed, crc)));
+  if (deflates) RETURN_IF_ERROR(out.end_deflated());
+  const uint64_t packed_bytes = out.size_bytes() - head_at - first_head.size();
+  return out.overwrite(head_at, bytes_of(head(zip, packed_bytes, crc)));
 }
 
 Status append_member(const FileJob& job, BlockFile& out, const Member& member,
@@ -215,14 +205,9 @@ Status append_member(const FileJob& job, BlockFile& out, const Member& member,
 Status write_npz(const FileJob& job, BlockFile& out) {
   const Layout& layout = job.plan.layout;
   format::ZipBuilder zip;
-  const DatasetConfig& dataset = job.plan.dataset();
   const auto write = [&](const std::string& name, std::string_view header, uint64_t data_bytes,
                          const std::function<Status(const BlockFile::Seen&)>& append) {
-    if (dataset.compression == Compression::kNone) {
-      return write_member(out, zip, name, header, data_bytes, append);
-    }
-    const int level = static_cast<int>(dataset.compression_level);
-    return write_deflated_member(out, zip, name, header, data_bytes, level, append);
+    return write_member(job.plan.dataset(), out, zip, name, header, data_bytes, append);
   };
   ASSIGN_OR_RETURN(const Shape shape, shape_with_samples(layout, job.file));
   ASSIGN_OR_RETURN(const std::string header, format::npy_header(layout.element_type(), shape));
@@ -295,8 +280,6 @@ ExampleFrame example_frame(uint64_t record_bytes) {
   return {.before = std::move(before), .after = size_feature};
 }
 
-uint32_t masked(uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
-
 template <typename T>
 ByteView view_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
@@ -318,7 +301,7 @@ Status write_tfrecord(const FileJob& job, BlockFile& out) {
                                      record_of(layout, {.file = job.file, .sample = sample}),
                                      [&crc](ByteView bytes) { crc = crc32c(bytes, crc); }));
     RETURN_IF_ERROR(out.append(bytes_of(frame.after)));
-    const uint32_t record_crc = masked(crc32c(bytes_of(frame.after), crc));
+    const uint32_t record_crc = format::mask_crc32c(crc32c(bytes_of(frame.after), crc));
     RETURN_IF_ERROR(out.append(view_of(record_crc)));
   }
   return {};

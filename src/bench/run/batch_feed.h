@@ -15,7 +15,6 @@
 #include "bench/workload/workload.h"
 #include "data/decoder.h"
 #include "data/source.h"
-#include "loader/order/order.h"
 #include "loader/order/share.h"
 
 namespace millrace::bench {
@@ -47,12 +46,8 @@ class BatchFeed {
 // As reader.data_loader says.
 Result<std::unique_ptr<BatchFeed>> open_feed(FeedOptions options);
 
-// Whole batches by each worker, one sample after the other.
-Result<std::unique_ptr<BatchFeed>> open_worker_feed(FeedOptions options);
+// That of tensorflow.
 Result<std::unique_ptr<BatchFeed>> open_stream_feed(FeedOptions options);
-
-// DLIO shuffles files and samples separately. Samples in random order are a global shuffle.
-loader::order::Shuffle shuffle_of(const ReaderConfig& reader);
 
 // Batches of nothing, at once: what is left is the cost of the benchmark itself.
 std::unique_ptr<BatchFeed> null_feed(uint64_t sample_count, uint64_t batch_size,

@@ -248,7 +248,7 @@ Status list_files(const std::filesystem::path& folder, std::vector<std::string> 
                   const std::string& log_file) {
   std::erase(names, log_file);
   ASSIGN_OR_RETURN(std::vector<OwnFile> files, look_at_files(folder, names));
-  if (!log_file.empty()) files.push_back({.name = log_file, .identity = {}});
+  if (!log_file.empty()) files.push_back({.name = log_file});
   return write_own_files(folder, own_files_text(files));
 }
 

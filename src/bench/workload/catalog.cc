@@ -13,11 +13,6 @@ namespace {
 constexpr uint64_t kFileSizeMaxBytes = uint64_t{1} << 20;
 constexpr const char* kExtensions[] = {".yaml", ".yml", ".json"};
 
-bool has_extension(std::string_view name) {
-  return std::any_of(std::begin(kExtensions), std::end(kExtensions),
-                     [&](const char* extension) { return name.ends_with(extension); });
-}
-
 bool is_file(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error);
@@ -28,7 +23,7 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
        at.increment(error)) {
-    if (has_extension(at->path().string())) names.push_back(at->path().stem().string());
+    if (has_workload_extension(at->path().string())) names.push_back(at->path().stem().string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -48,6 +43,11 @@ Error no_workload(std::string_view name, const std::filesystem::path& config_dir
 
 }  // namespace
 
+bool has_workload_extension(std::string_view name) {
+  return std::any_of(std::begin(kExtensions), std::end(kExtensions),
+                     [&](const char* extension) { return name.ends_with(extension); });
+}
+
 std::filesystem::path workload_folder() {
   return (own_folder() / ".." / MILLRACE_DATADIR / "millrace" / "workloads").lexically_normal();
 }
@@ -65,7 +65,7 @@ std::vector<CatalogEntry> list_workloads() {
 
 Result<std::filesystem::path> find_workload(std::string_view name,
                                             const std::filesystem::path& config_dir) {
-  const bool is_path = name.find('/') != std::string_view::npos || has_extension(name);
+  const bool is_path = name.find('/') != std::string_view::npos || has_workload_extension(name);
   if (is_path && is_file(name)) return std::filesystem::path(name);
   std::vector<std::filesystem::path> folders = {workload_folder()};
   if (!config_dir.empty()) {

@@ -24,6 +24,9 @@ std::vector<CatalogEntry> list_workloads();
 
 std::filesystem::path workload_folder();
 
+// Whether it is the name of a file: .yaml, .yml or .json.
+bool has_workload_extension(std::string_view name);
+
 // The file of the workload `name`: in config_dir/workload and config_dir, if there is one, or among
 // the shipped. A name with a slash, or that ends in .yaml, .yml or .json, is the path of a file.
 // The error suggests the closest name.

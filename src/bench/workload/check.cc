@@ -31,11 +31,13 @@ class Finder {
   }
 
  private:
-  void error(std::string_view key, std::string message) {
-    found_.push_back({key, std::move(message), true});
+  template <typename... Values>
+  void error(std::string_view key, fmt::format_string<Values...> format, Values&&... values) {
+    found_.push_back({key, fmt::format(format, std::forward<Values>(values)...), true});
   }
-  void warning(std::string_view key, std::string message) {
-    found_.push_back({key, std::move(message), false});
+  template <typename... Values>
+  void warning(std::string_view key, fmt::format_string<Values...> format, Values&&... values) {
+    found_.push_back({key, fmt::format(format, std::forward<Values>(values)...), false});
   }
   void at_least_1(std::string_view key, uint64_t value) {
     if (value == 0) error(key, "it must be at least 1");
@@ -52,15 +54,14 @@ class Finder {
     at_least_1("model.parallelism.tensor", parallelism.tensor);
     at_least_1("model.parallelism.pipeline", parallelism.pipeline);
     if (parallelism.zero_stage > 3) {
-      error("model.parallelism.zero_stage",
-            fmt::format("{} is not one of 0, 1, 2, 3", parallelism.zero_stage));
+      error("model.parallelism.zero_stage", "{} is not one of 0, 1, 2, 3", parallelism.zero_stage);
     }
     if (parallelism.zero_stage == 3 && parallelism.pipeline > 1) {
       error("model.parallelism.zero_stage", "stage 3 excludes a pipeline; set pipeline: 1");
     }
     if (model.num_layers > 0 && model.num_layers < parallelism.pipeline) {
-      error("model.num_layers", fmt::format("{} layers cannot be shared by a pipeline of {} ranks",
-                                            model.num_layers, parallelism.pipeline));
+      error("model.num_layers", "{} layers cannot be shared by a pipeline of {} ranks",
+            model.num_layers, parallelism.pipeline);
     }
     if (!model.layer_parameters.empty() && model.num_layers == 0) {
       error("model.layer_parameters", "it has no effect without model.num_layers");
@@ -79,14 +80,14 @@ class Finder {
     at_least_1("model.transformer.num_kv_heads", transformer.num_kv_heads);
     const uint64_t heads = transformer.num_attention_heads;
     if (heads > 0 && transformer.num_kv_heads > heads) {
-      error("model.transformer.num_kv_heads", fmt::format("{} is more than num_attention_heads, {}",
-                                                          transformer.num_kv_heads, heads));
+      error("model.transformer.num_kv_heads", "{} is more than num_attention_heads, {}",
+            transformer.num_kv_heads, heads);
     }
     constexpr uint64_t kWidthMax = uint64_t{1} << 28;
     for (const uint64_t width : {transformer.vocab_size, transformer.hidden_size,
                                  transformer.ffn_hidden_size, transformer.num_attention_heads}) {
       if (width > kWidthMax) {
-        error("model.transformer", fmt::format("{} is more than any model has", width));
+        error("model.transformer", "{} is more than any model has", width);
       }
     }
   }
@@ -119,15 +120,14 @@ class Finder {
       error("dataset.num_samples_per_file", "the dataset has more samples than can be counted");
     }
     if (dataset.record_length_bytes < 1 || dataset.record_length_bytes > kSizeMaxBytes) {
-      error("dataset.record_length_bytes",
-            fmt::format("{} is not the size of a sample", dataset.record_length_bytes));
+      error("dataset.record_length_bytes", "{} is not the size of a sample",
+            dataset.record_length_bytes);
     }
     if (dataset.record_length_bytes_stdev > kSizeMaxBytes) {
       error("dataset.record_length_bytes_stdev", "it is more than any sample has");
     }
     if (dataset.compression_level > 9) {
-      error("dataset.compression_level",
-            fmt::format("{} is not from 0 to 9", dataset.compression_level));
+      error("dataset.compression_level", "{} is not from 0 to 9", dataset.compression_level);
     }
     find_in_folders("dataset.num_subfolders_train", dataset.num_subfolders_train,
                     dataset.num_files_train);
@@ -138,22 +138,22 @@ class Finder {
     }
     constexpr uint64_t kBufferMinBytes = 4096;
     if (dataset.generation_buffer_size < kBufferMinBytes) {
-      error("dataset.generation_buffer_size",
-            fmt::format("{} is less than 4 KiB", dataset.generation_buffer_size));
+      error("dataset.generation_buffer_size", "{} is less than 4 KiB",
+            dataset.generation_buffer_size);
     }
     find_in_dims();
   }
 
   void find_in_folders(std::string_view key, uint64_t folders, uint64_t files) {
     if (folders > files && folders > 1 && files > 0) {
-      warning(key, fmt::format("{} folders for {} files: some stay empty", folders, files));
+      warning(key, "{} folders for {} files: some stay empty", folders, files);
     }
   }
 
   void find_in_dims() {
     const DatasetConfig& dataset = workload_.dataset;
     if (dataset.traits().is_image && dataset.record_element_type != data::ElementType::kU8) {
-      error("dataset.record_element_type", fmt::format("{} needs uint8", name_of(dataset.format)));
+      error("dataset.record_element_type", "{} needs uint8", name_of(dataset.format));
     }
     if (dataset.record_dims.empty()) return;
     if (!data::Shape::make(dataset.record_dims).ok()) {
@@ -172,8 +172,7 @@ class Finder {
     const bool has_hdf5 = !dataset.chunk_dims.empty() || !dataset.max_shape.empty() ||
                           dataset.num_dset_per_record != 1 || dataset.enable_chunking;
     if (has_hdf5 && dataset.format != DatasetFormat::kHdf5) {
-      warning("dataset.hdf5",
-              fmt::format("it has no effect on the format {}", name_of(dataset.format)));
+      warning("dataset.hdf5", "it has no effect on the format {}", name_of(dataset.format));
       return;
     }
     for (const auto& [key, dims] : {std::pair{"dataset.hdf5.chunk_dims", dataset.chunk_dims},
@@ -181,7 +180,7 @@ class Finder {
       // The dataset may have one axis more than a sample: that of the samples.
       const bool fits = dims.empty() || rank == 0 || dims.size() == rank || dims.size() == rank + 1;
       if (!fits) {
-        error(key, fmt::format("it has {} dimensions, but record_dims has {}", dims.size(), rank));
+        error(key, "it has {} dimensions, but record_dims has {}", dims.size(), rank);
       }
       for (const uint64_t length : dims) at_least_1(key, length);
     }
@@ -189,9 +188,8 @@ class Finder {
     at_least_1("dataset.hdf5.num_dset_per_record", dataset.num_dset_per_record);
     if (rank > 0 && dataset.num_dset_per_record > 0 &&
         dataset.record_dims[0] % dataset.num_dset_per_record != 0) {
-      error("dataset.hdf5.num_dset_per_record",
-            fmt::format("{} does not divide {}, the first of record_dims",
-                        dataset.num_dset_per_record, dataset.record_dims[0]));
+      error("dataset.hdf5.num_dset_per_record", "{} does not divide {}, the first of record_dims",
+            dataset.num_dset_per_record, dataset.record_dims[0]);
     }
   }
 
@@ -204,8 +202,8 @@ class Finder {
     if (dataset.record_dims.empty() || lengths.size() != dataset.max_shape.size()) return;
     for (size_t axis = 0; axis < lengths.size(); ++axis) {
       if (dataset.max_shape[axis] >= lengths[axis]) continue;
-      error("dataset.hdf5.max_shape", fmt::format("{} is less than the {} of the dataset",
-                                                  dataset.max_shape[axis], lengths[axis]));
+      error("dataset.hdf5.max_shape", "{} is less than the {} of the dataset",
+            dataset.max_shape[axis], lengths[axis]);
     }
   }
 
@@ -213,8 +211,8 @@ class Finder {
     const DatasetConfig& dataset = workload_.dataset;
     at_least_1("dataset.parquet.row_group_size", dataset.row_group_size);
     if (!dataset.columns.empty() && dataset.format != DatasetFormat::kParquet) {
-      warning("dataset.parquet.columns",
-              fmt::format("they have no effect on the format {}", name_of(dataset.format)));
+      warning("dataset.parquet.columns", "they have no effect on the format {}",
+              name_of(dataset.format));
     }
     const bool is_read =
         dataset.columns.empty() || std::any_of(dataset.columns.begin(), dataset.columns.end(),
@@ -227,16 +225,15 @@ class Finder {
     at_least_1("reader.batch_size", reader.batch_size);
     at_least_1("reader.batch_size_eval", reader.batch_size_eval);
     if (reader.odirect && reader.transfer_size % kDirectBlockBytes != 0) {
-      error("reader.transfer_size", fmt::format("{} is not a multiple of {}, as odirect requires",
-                                                reader.transfer_size, kDirectBlockBytes));
+      error("reader.transfer_size", "{} is not a multiple of {}, as odirect requires",
+            reader.transfer_size, kDirectBlockBytes);
     }
     if (!data::Shape::make(reader.transformed_record_dims).ok()) {
       error("reader.transformed_record_dims", "this is not a shape that fits into memory");
     }
     constexpr uint64_t kThreadsMax = 4096;
     if (reader.read_threads > kThreadsMax) {
-      error("reader.read_threads",
-            fmt::format("{} is more than {}", reader.read_threads, kThreadsMax));
+      error("reader.read_threads", "{} is more than {}", reader.read_threads, kThreadsMax);
     }
     if (reader.decode && !reader.preprocess_time.is_zero()) {
       warning("reader.preprocess_time", "it has no effect, because reader.decode is true");
@@ -248,13 +245,13 @@ class Finder {
     const ReaderConfig& reader = workload_.reader;
     const bool streams = reader.data_loader == DataLoader::kTensorflow;
     if (reader.shuffle_size != ReaderConfig().shuffle_size && !streams) {
-      no_effect("reader.shuffle_size",
-                fmt::format("the loader {} shuffles all samples", name_of(reader.data_loader)));
+      no_effect("reader.shuffle_size", "the loader {} shuffles all samples",
+                name_of(reader.data_loader));
     }
     if (reader.computation_threads > 1 && !streams) {
       no_effect("reader.computation_threads",
-                fmt::format("the threads of the loader {} that read also preprocess",
-                            name_of(reader.data_loader)));
+                "the threads of the loader {} that read also preprocess",
+                name_of(reader.data_loader));
     }
     if (reader.transformed_record_dims.empty() &&
         reader.transformed_record_element_type != data::ElementType::kU8) {
@@ -269,8 +266,9 @@ class Finder {
     }
   }
 
-  void no_effect(std::string_view key, std::string_view why) {
-    warning(key, fmt::format("it has no effect here: {}", why));
+  template <typename... Values>
+  void no_effect(std::string_view key, fmt::format_string<Values...> why, Values&&... values) {
+    warning(key, "it has no effect here: {}", fmt::format(why, std::forward<Values>(values)...));
   }
 
   void find_in_training() {
@@ -278,13 +276,14 @@ class Finder {
     if (workload_.workflow.train) {
       at_least_1("train.epochs", workload_.train.epochs);
       if (samples > 0 && workload_.reader.batch_size > samples) {
-        error("reader.batch_size", fmt::format("a batch of {} is more than the {} samples of the "
-                                               "dataset; raise num_files_train",
-                                               workload_.reader.batch_size, samples));
+        error("reader.batch_size",
+              "a batch of {} is more than the {} samples of the "
+              "dataset; raise num_files_train",
+              workload_.reader.batch_size, samples);
       }
     }
     if (workload_.metric_au > 1) {
-      error("metric.au", fmt::format("{} is not from 0 to 1", workload_.metric_au));
+      error("metric.au", "{} is not from 0 to 1", workload_.metric_au);
     }
     if (!workload_.workflow.evaluation) return;
     const EvaluationConfig& evaluation = workload_.evaluation;
@@ -293,9 +292,8 @@ class Finder {
     if (eval_samples == 0) {
       error("workflow.evaluation", "there are no files to evaluate; set dataset.num_files_eval");
     } else if (workload_.reader.batch_size_eval > eval_samples) {
-      error("reader.batch_size_eval",
-            fmt::format("a batch of {} is more than the {} samples to evaluate",
-                        workload_.reader.batch_size_eval, eval_samples));
+      error("reader.batch_size_eval", "a batch of {} is more than the {} samples to evaluate",
+            workload_.reader.batch_size_eval, eval_samples);
     }
   }
 
@@ -307,14 +305,13 @@ class Finder {
     const uint64_t steps = workload_.train.total_training_steps;
     if (steps > 0 && checkpoint.steps_between_checkpoints > steps) {
       warning("checkpoint.steps_between_checkpoints",
-              fmt::format("no checkpoint is written: the run has {} steps", steps));
+              "no checkpoint is written: the run has {} steps", steps);
     }
     if (checkpoint.num_checkpoints_write >= 0 &&
         checkpoint.num_checkpoints_read > checkpoint.num_checkpoints_write &&
         checkpoint.num_checkpoints_write > 0) {
-      error("checkpoint.num_checkpoints_read",
-            fmt::format("{} is more than num_checkpoints_write, {}",
-                        checkpoint.num_checkpoints_read, checkpoint.num_checkpoints_write));
+      error("checkpoint.num_checkpoints_read", "{} is more than num_checkpoints_write, {}",
+            checkpoint.num_checkpoints_read, checkpoint.num_checkpoints_write);
     }
     if (checkpoint.mode == CheckpointMode::kSubset) find_in_subset();
   }
@@ -334,7 +331,7 @@ class Finder {
   void find_in_layout() {
     const CheckpointConfig& checkpoint = workload_.checkpoint;
     if (checkpoint.buffer_size < 4096) {
-      error("checkpoint.buffer_size", fmt::format("{} is less than 4 KiB", checkpoint.buffer_size));
+      error("checkpoint.buffer_size", "{} is less than 4 KiB", checkpoint.buffer_size);
     }
     if (checkpoint.write_mode == WriteMode::kLocalFlush && checkpoint.local_folder.empty()) {
       error("checkpoint.write_mode", "local_flush needs checkpoint.local_folder");

@@ -10,7 +10,6 @@
 #include "base/text/text.h"
 #include "base/text/yaml.h"
 #include "bench/workload/catalog.h"
-#include "bench/workload/interpolate.h"
 #include "bench/workload/override.h"
 #include "bench/workload/tree.h"
 
@@ -190,9 +189,7 @@ class Composer {
   Result<Node> load_entry(const DefaultsEntry& entry, const Node& item,
                           const std::filesystem::path& path) {
     std::string file = entry.file;
-    const bool has_extension =
-        file.ends_with(".yaml") || file.ends_with(".yml") || file.ends_with(".json");
-    if (!has_extension) file += ".yaml";
+    if (!has_workload_extension(file)) file += ".yaml";
     const std::filesystem::path folder = path.parent_path();
     for (const std::filesystem::path& place :
          {folder / entry.group / file, folder / "workload" / file,

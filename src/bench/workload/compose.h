@@ -30,4 +30,7 @@ Result<Composition> compose(std::string_view workload, std::span<const std::stri
 Result<Composition> compose_text(std::string_view text, const std::string& file,
                                  std::span<const std::string> overrides);
 
+// The root of the document without any interpolation (interpolate.cc). An unquoted None is null.
+Result<Node> interpolated(const Document& document);
+
 }  // namespace millrace::bench

@@ -1,5 +1,9 @@
-#include "bench/workload/interpolate.h"
-
+// Interpolation: replaces ${train.epochs} in a workload by the value of that key, as OmegaConf
+// does.
+//
+// ${workload.train.epochs} and ${.epochs} (a key of the same section) work too, as do
+// ${oc.env:NAME}, ${oc.env:NAME,default} and ${now:%Y-%m-%d}. The value is a scalar or a list;
+// lists only where nothing else is in the string. Anything else is refused, with its line.
 #include <array>
 #include <cstdlib>
 #include <ctime>
@@ -8,6 +12,7 @@
 #include <vector>
 
 #include "base/text/text.h"
+#include "bench/workload/compose.h"
 #include "bench/workload/tree.h"
 
 namespace millrace::bench {

@@ -296,11 +296,12 @@ std::string text_of(std::string_view text) {
 }
 
 std::string text_of(const std::string& text) { return text_of(std::string_view(text)); }
-std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(uint32_t value) { return fmt::format("{}", value); }
-std::string text_of(uint64_t value) { return fmt::format("{}", value); }
-std::string text_of(int64_t value) { return fmt::format("{}", value); }
-std::string text_of(double value) { return fmt::format("{}", value); }
+template <typename Number>
+  requires std::is_arithmetic_v<Number>
+std::string text_of(Number value) {
+  return fmt::format("{}", value);
+}
+
 std::string text_of(ChoiceValue value) { return std::string(value.word()); }
 std::string text_of(data::ElementType value) { return std::string(data::element_name(value)); }
 
@@ -309,21 +310,11 @@ std::string text_of(const std::vector<uint64_t>& list) {
 }
 
 std::string text_of(const TimeModel& time) {
-  switch (time.kind) {
-    case TimeModel::Kind::kConstant:
-      return text_of(time.first);
-    case TimeModel::Kind::kNormal:
-      return fmt::format("{{type: normal, mean: {}, stdev: {}}}", time.first, time.second);
-    case TimeModel::Kind::kUniform:
-      return fmt::format("{{type: uniform, min: {}, max: {}}}", time.first, time.second);
-    case TimeModel::Kind::kGamma:
-      return fmt::format("{{type: gamma, shape: {}, scale: {}}}", time.first, time.second);
-    case TimeModel::Kind::kExponential:
-      return fmt::format("{{type: exponential, scale: {}}}", time.first);
-    case TimeModel::Kind::kPoisson:
-      return fmt::format("{{type: poisson, lam: {}}}", time.first);
-  }
-  return "0";
+  if (time.kind == TimeModel::Kind::kConstant) return text_of(time.first);
+  const Distribution& each = distribution_of(time);
+  const std::string second =
+      each.second.empty() ? "" : fmt::format(", {}: {}", each.second, time.second);
+  return fmt::format("{{type: {}, {}: {}{}}}", each.name, each.first, time.first, second);
 }
 
 std::string text_of(const std::vector<Column>& columns) {

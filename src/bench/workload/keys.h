@@ -4,6 +4,7 @@
 // compares docs/guide/bench.md with it, row by row.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -29,6 +30,26 @@ struct ChoiceValue {
 template <Choice Enum>
 ChoiceValue choice(Enum& value) {
   return {.value = reinterpret_cast<uint8_t*>(&value), .words = kWords<Enum>};
+}
+
+// The parameters of a TimeModel.
+struct Distribution {
+  std::string_view name;
+  TimeModel::Kind kind;
+  std::string_view first;
+  std::string_view second;  // empty: there is one
+};
+
+inline constexpr Distribution kDistributions[] = {
+    {"normal", TimeModel::Kind::kNormal, "mean", "stdev"},
+    {"uniform", TimeModel::Kind::kUniform, "min", "max"},
+    {"gamma", TimeModel::Kind::kGamma, "shape", "scale"},
+    {"exponential", TimeModel::Kind::kExponential, "scale", ""},
+    {"poisson", TimeModel::Kind::kPoisson, "lam", ""},
+    {"constant", TimeModel::Kind::kConstant, "mean", ""}};
+
+inline const Distribution& distribution_of(const TimeModel& time) {
+  return *std::ranges::find(kDistributions, time.kind, &Distribution::kind);
 }
 
 struct Key {

@@ -315,17 +315,6 @@ class KeyReader {
 
   // A later file may have changed the type, so parameters of the other types do not matter.
   static Status read_distribution(Fields& fields, TimeModel& out) {
-    using enum TimeModel::Kind;
-    struct Distribution {
-      std::string_view name;
-      TimeModel::Kind kind;
-      std::string_view first;
-      std::string_view second;
-    };
-    constexpr Distribution kDistributions[] = {
-        {"normal", kNormal, "mean", "stdev"}, {"uniform", kUniform, "min", "max"},
-        {"gamma", kGamma, "shape", "scale"},  {"exponential", kExponential, "scale", ""},
-        {"poisson", kPoisson, "lam", ""},     {"constant", kConstant, "mean", ""}};
     std::vector<std::string> names;
     for (const Distribution& each : kDistributions) names.emplace_back(each.name);
     std::string type = fields.has("stdev") ? "normal" : "constant";
@@ -337,7 +326,7 @@ class KeyReader {
       out = {.kind = each.kind, .first = 0, .second = 0};
       RETURN_IF_ERROR(read_parameter(fields, each.first, out.first));
       if (!each.second.empty()) RETURN_IF_ERROR(read_parameter(fields, each.second, out.second));
-      if (each.kind == kUniform && out.second < out.first) {
+      if (each.kind == TimeModel::Kind::kUniform && out.second < out.first) {
         return fields.complain("max",
                                fmt::format("{} is less than min, {}", out.second, out.first));
       }
