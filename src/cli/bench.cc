@@ -25,6 +25,7 @@
 #include "bench/samples/samples.h"
 #include "bench/workload/catalog.h"
 #include "bench/workload/datasize.h"
+#include "bench/workload/keys.h"
 #include "bench/workload/load.h"
 #include "cli/jobs/rank_launch.h"
 #include "cli/options/inputs.h"
@@ -104,6 +105,36 @@ Result<int> run_list(const Arguments&, Output& output) {
     table.add_row({entry.name, entry.summary});
   }
   output.print(table.render(output.terminal()));
+  return kExitSuccess;
+}
+
+// The table at the end of docs/guide/bench.md.
+Result<int> run_keys(const Arguments& arguments, Output& output) {
+  JsonWriter json;
+  json.begin_list();
+  for (const bench::Key& key : bench::keys()) {
+    const std::string value = bench::default_text(key);
+    const std::span<const std::string_view> words = bench::choice_words(key);
+    if (arguments.has("json")) {
+      json.begin_object();
+      json.field("key", key.name);
+      json.field("default", value);
+      json.field("meaning", key.meaning);
+      json.key("words");
+      json.begin_list(JsonLayout::kOneLine);
+      for (const std::string_view word : words) json.value(word);
+      json.end_list();
+      json.end_object();
+      continue;
+    }
+    std::string meaning(key.meaning);
+    if (words.size() > 1)
+      meaning += fmt::format(" One of {}.", join({words.begin(), words.end()}, ", "));
+    output.print(fmt::format("{}{}{}\n", key.name, value.empty() ? "" : " = ", value));
+    for (const std::string& line : wrap(meaning, 76)) output.print(fmt::format("    {}\n", line));
+  }
+  json.end_list();
+  if (arguments.has("json")) output.print(std::move(json).finish());
   return kExitSuccess;
 }
 
@@ -407,6 +438,15 @@ Command list_action() {
           .run = run_list};
 }
 
+Command keys_action() {
+  return {.name = "bench keys",
+          .summary = "list the keys of a workload",
+          .description = "Lists the keys of a workload with their defaults and what they mean.",
+          .options = {json_option()},
+          .examples = {{"millrace bench keys", "what KEY=VALUE and a file can set"}},
+          .run = run_keys};
+}
+
 Command datasize_action() {
   const std::vector<Option> own = {
       {.name = "accelerators",
@@ -479,9 +519,9 @@ Command bench_command() {
           "accelerator was.\n\n"
           "A workload is one of `millrace bench list`, or a file. Files of DLIO and MLPerf Storage "
           "work unchanged. KEY=VALUE changes a key of the file (train.epochs=1; "
-          "++workload.train.epochs=1 too). To make only the dataset: --generate "
+          "++workload.train.epochs=1 too); `millrace bench keys` lists them. To make only the dataset: --generate "
           "workflow.train=false workflow.checkpoint=false.",
-      .actions = {list_action(), datasize_action()},
+      .actions = {list_action(), keys_action(), datasize_action()},
       .options = bench_options(),
       .positionals = workload_positionals(),
       .examples = {{"millrace bench small --generate", "a run of a few seconds"},

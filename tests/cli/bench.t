@@ -6,6 +6,12 @@ $ millrace bench datasize unet3d_h100 --accelerators 4 --memory 1TiB --nodes 2 |
 $ millrace bench workload=small --show train.epochs=3 | grep epochs:
 >   epochs: 3
 
+$ millrace bench keys | grep -A1 '^checkpoint.mode'
+> checkpoint.mode = default
+>     `subset`: the ranks write their part of the checkpoint of a larger job. One
+$ millrace bench keys --json | python3 -c 'import json, sys; print([k["words"] for k in json.load(sys.stdin) if k["key"] == "reader.on_error"])'
+> [['fail', 'skip']]
+
 # one workload; everything else changes a key of it
 $ millrace bench
 ! millrace: WORKLOAD is missing: a name of `millrace bench list`, or a YAML file

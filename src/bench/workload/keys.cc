@@ -354,6 +354,14 @@ std::string default_text(const Key& key) {
   return text == "\"\"" || text == "[]" ? "" : text;
 }
 
+std::span<const std::string_view> choice_words(const Key& key) {
+  Workload workload = default_workload();
+  return key.visit_in(workload, [](auto&& value) -> std::span<const std::string_view> {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, ChoiceValue>) return value.words;
+    return {};
+  });
+}
+
 Workload default_workload() {
   Workload workload;
   workload.model.transformer.emplace();

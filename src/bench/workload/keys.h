@@ -1,7 +1,7 @@
 // Keys: every key of a workload file, with the value that it sets and what it means.
 //
-// One table serves reading, writing (load.h) and the guide, so the three cannot disagree: a test
-// compares docs/guide/bench.md with it, row by row.
+// One table serves reading, writing (load.h), `bench keys` and the guide, so they cannot disagree:
+// a test compares docs/guide/bench.md with it, row by row.
 #pragma once
 
 #include <algorithm>
@@ -95,6 +95,9 @@ std::string value_text(const Key& key, const Workload& workload);
 
 // The value without workload files: "1". For keys that have no value then, "".
 std::string default_text(const Key& key);
+
+// The words of a choice; none for other keys.
+std::span<const std::string_view> choice_words(const Key& key);
 
 // A Workload with the default of every key, for comparisons; its transformer exists.
 Workload default_workload();

@@ -104,11 +104,7 @@ TEST(ToYaml, AFrameworkDoesNotChangeTheLoader) {
 
 // "One of `fail`, `skip`." for a choice.
 std::string choices_text(const Key& key) {
-  Workload workload = default_workload();
-  const auto words = key.visit_in(workload, [](auto&& value) -> std::span<const std::string_view> {
-    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, ChoiceValue>) return value.words;
-    return {};
-  });
+  const std::span<const std::string_view> words = choice_words(key);
   return words.size() < 2 ? "" : fmt::format(" One of `{}`.", fmt::join(words, "`, `"));
 }
 
