@@ -46,7 +46,7 @@ void Lane::run(WorkQueue& queue, uint32_t thread) {
   while (auto work = queue.take(thread)) {
     if (!has_turn_) begin_turn(work->scheduled().epoch);
     if (turn_.way == ReadWay::kInFlight && open_flight()) {
-      fly(std::move(work), queue, thread);
+      run_async(std::move(work), queue, thread);
     } else {
       fill(*work, queue);
     }

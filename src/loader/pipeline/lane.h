@@ -79,14 +79,14 @@ class Lane {
 
   // In flight.
   bool open_flight();
-  void fly(std::shared_ptr<BatchWork> work, WorkQueue& queue, uint32_t thread);
+  void run_async(std::shared_ptr<BatchWork> work, WorkQueue& queue, uint32_t thread);
   void begin_rows(WorkQueue& queue, uint32_t thread);
   bool claim_rows(WorkQueue& queue, uint32_t thread);
   void begin_row(uint64_t row, WorkQueue& queue);
   void wait_for_reads();
-  void land(const data::SampleDone& done, WorkQueue& queue);
+  void on_read_done(const data::SampleDone& done, WorkQueue& queue);
   Status take_landed(const Flight::Row& row, const Result<ByteView>& bytes);
-  void crash(const std::exception& exception, WorkQueue& queue);
+  void fail_all(const std::exception& exception, WorkQueue& queue);
 
   // Both.
   Status check_length(data::SampleId sample, size_t size_bytes, size_t row_bytes) const;

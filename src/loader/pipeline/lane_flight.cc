@@ -29,7 +29,7 @@ bool Lane::open_flight() {
   return false;
 }
 
-void Lane::fly(std::shared_ptr<BatchWork> work, WorkQueue& queue, uint32_t thread) {
+void Lane::run_async(std::shared_ptr<BatchWork> work, WorkQueue& queue, uint32_t thread) {
   const data::Epoch epoch = work->scheduled().epoch;
   work_ = std::move(work);
   flight_limit_ = options_.io_depth;
@@ -41,11 +41,11 @@ void Lane::fly(std::shared_ptr<BatchWork> work, WorkQueue& queue, uint32_t threa
       lane_regions::place(region, flight_->row(landed_[landed_at_].tag).work->scheduled());
       // Decoding takes long: land one row at a time, so that others begin in between.
       do {
-        land(landed_[landed_at_++], queue);
+        on_read_done(landed_[landed_at_++], queue);
       } while (is_verbatim_ && landed_at_ < landed_.size());
     }
   } catch (const std::exception& exception) {
-    crash(exception, queue);
+    fail_all(exception, queue);
   }
   work_.reset();
   measure_cpu();
@@ -108,7 +108,7 @@ void Lane::wait_for_reads() {
   add(read_ns_, (monotonic_now() - began).count());
 }
 
-void Lane::land(const data::SampleDone& done, WorkQueue& queue) {
+void Lane::on_read_done(const data::SampleDone& done, WorkQueue& queue) {
   const Flight::Row& row = flight_->row(done.tag);
   end(done.tag + 1);
   try {
@@ -133,7 +133,7 @@ Status Lane::take_landed(const Flight::Row& row, const Result<ByteView>& bytes) 
 }
 
 // The source threw, which it must not do: its reads are lost, and their rows are bad.
-void Lane::crash(const std::exception& exception, WorkQueue& queue) {
+void Lane::fail_all(const std::exception& exception, WorkQueue& queue) {
   for (const Flight::Row& row : flight_->abandon()) {
     row.work->add_bad(row.row, thrown(exception, row.work->sample(row.row)));
     finish(*row.work, 1, queue);

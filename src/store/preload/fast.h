@@ -44,7 +44,7 @@ inline int newly_made(int fd) {
 
 // body() makes a descriptor. If the process has too many, those that we only keep are closed.
 template <typename Body>
-int making_number(Body body) {
+int with_new_fd(Body body) {
   const int fd = body();
   if (__builtin_expect(fd < 0 && errno == EMFILE && close_parked(), 0)) return newly_made(body());
   return newly_made(fd);
@@ -52,7 +52,7 @@ int making_number(Body body) {
 
 template <hook::RealName kName, auto kHook, typename... Arguments>
 int new_number(Arguments... arguments) {
-  return making_number([&] { return hook::real_call<kName, kHook>(arguments...); });
+  return with_new_fd([&] { return hook::real_call<kName, kHook>(arguments...); });
 }
 
 // Puts a real descriptor under the same number if it is a fast one. False with errno: it is not

@@ -41,7 +41,7 @@ int open_upper(uint32_t entry, int flags, mode_t mode) {
   const hook::Scratch<RealPath> path;
   if (!path || !path->in_upper(entry)) return failure<int>(ENOENT);
   const auto open = [&] {
-    return making_number([&] { return real_openat.get()(AT_FDCWD, path->text, flags, mode); });
+    return with_new_fd([&] { return real_openat.get()(AT_FDCWD, path->text, flags, mode); });
   };
   const int fd = open();
   if (fd >= 0 || errno != ENOENT || !is_temporary(flags)) return fd;
@@ -54,7 +54,7 @@ int open_directory(uint32_t entry, int flags) {
   if (fd < 0) {
     errno = saved_errno;
     fd = with_real_path(entry, [&](const char* path) {
-      return making_number([&] { return real_openat.get()(AT_FDCWD, path, flags, 0); });
+      return with_new_fd([&] { return real_openat.get()(AT_FDCWD, path, flags, 0); });
     });
   }
   if (fd < 0) return fd;
@@ -75,7 +75,7 @@ int open_entry(uint32_t entry, int flags, mode_t mode) {
     return fast;
   }
   const int fd = with_real_path(entry, [&](const char* path) {
-    return making_number(
+    return with_new_fd(
         [&] { return real_openat.get()(AT_FDCWD, path, flags & ~(O_CREAT | O_EXCL), 0); });
   });
   if (fd < 0) return fd;
@@ -149,7 +149,7 @@ int open_in_buffer(const Place& place, int flags, mode_t mode) {
   }
   uint64_t id = 0;
   const int fd = creating(place, [&](const char*) {
-    return making_number([&] {
+    return with_new_fd([&] {
       const int opened = open_buffered(client.buffer, place.relative, flags, mode, &id);
       if (opened >= 0) return opened;
       errno = opened == kNotBuffered ? 0 : -opened;
@@ -212,7 +212,7 @@ struct DescriptorWay {
 
   int entry(uint32_t entry) const { return open_entry(entry, flags, mode); }
   int other(int directory, const char* path) const {
-    return making_number([&] { return real_openat.get()(directory, path, flags, mode); });
+    return with_new_fd([&] { return real_openat.get()(directory, path, flags, mode); });
   }
   int created(const char* path) const {
     const int fd = other(AT_FDCWD, path);
@@ -317,7 +317,7 @@ void end_writers(unsigned first, unsigned last) {
 // body() copies a descriptor.
 template <typename Body>
 int copying_number(int fd, Body body) {
-  const int copy = making_number([&] { return natively(fd, body); });
+  const int copy = with_new_fd([&] { return natively(fd, body); });
   if (copy < 0 || !active()) return copy;
   note_copied(fd, copy);
   if (!in_vfork_child) buffered_writers.duplicated(fd, copy);
