@@ -382,8 +382,9 @@ class ModelTest(unittest.TestCase):
         if reason:
             self.skipTest(reason)
         for setting in SETTINGS:
-            with self.subTest(setting=setting):
-                self.check("--setting", setting, "--hosts", "3", "--drivers", "4", seeds=10)
+            for mode in MODES:
+                with self.subTest(setting=setting, mode=mode):
+                    self.check("--setting", setting, "--mode", mode, "--hosts", "3", "--drivers", "4", seeds=10)
 
 
 if __name__ == "__main__":
