@@ -64,12 +64,15 @@ class Type:
             name = {"bool": "boolean", "histogram": "number[]"}.get(self.name, self.name)
         return name + ("[]" if self.is_list else " | null" if self.optional else "")
 
-    def page(self) -> str:
+    def page(self, unit: str) -> str:
+        """The type as the page names it: a number by its unit, if it has one."""
         if self.name in NUMBERS:
-            name = "number"
+            name = unit or "number"
         else:
             name = {"text": "string", "bool": "boolean", "histogram": "histogram", **ENUMS}.get(
                 self.name, f"[{self.name}](#{self.name.lower()})")
+        if unit and name.startswith("["):
+            name += f" of {unit}"
         return f"list of {name}" if self.is_list else name + (" or null" if self.optional else "")
 
 
@@ -189,11 +192,11 @@ def page(old: str, structs: list[Struct]) -> str:
     text = ""
     for struct in [structs[-1], *structs[:-1]]:
         text += f"\n## {struct.name}\n\n{chr(10).join(struct.meaning)}\n\n"
-        text += "| field | type | unit | meaning |\n|---|---|---|---|\n"
+        text += "| field | type | meaning |\n|---|---|---|\n"
         for member in struct.members:
             unit = "" if member.unit in ("-", "inline") else member.unit
             meaning = re.sub(r'("[^"]*")', r"`\1`", member.meaning)
-            text += f"| `{member.name}` | {member.type.page()} | {unit} | {meaning} |\n"
+            text += f"| `{member.name}` | {member.type.page(unit)} | {meaning} |\n"
     before, _, rest = old.partition(BEGIN)
     return before + BEGIN + text + "\n" + END + rest.partition(END)[2]
 

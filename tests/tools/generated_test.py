@@ -73,7 +73,7 @@ class ProfileSchemaTest(CheckTest):
         self.assertEqual(self.run_check()[0], 0)
         self.assertIn("  uint64_t added = -1;  // new\n", self.read("src/analyze/profile/profile_structs.h"))
         self.assertIn("  added: number;  // new\n", self.read("src/report/page/src/profile.ts"))
-        self.assertIn("| `added` | number | ns | new |\n", self.read("docs/formats/report.md"))
+        self.assertIn("| `added` | ns | new |\n", self.read("docs/formats/report.md"))
 
     def test_a_line_that_cannot_be_read(self) -> None:
         self.write(self.schema, "struct A\n> What it is.\na u63 - number\nb u64 miles number\nc u64 -\n")
