@@ -361,7 +361,7 @@ bool fcntl_fast(int fd, int command, void* argument, int* result) {
   return true;
 }
 
-void inherit_no_more(unsigned first, unsigned last) {
+void set_close_on_exec(unsigned first, unsigned last) {
   for (int fd = 0; fd <= fast_files.highest() && !in_vfork_child; ++fd) {
     const auto number = static_cast<unsigned>(fd);
     if (number >= first && number <= last) fast_files.set_flags(fd, 0, O_CLOEXEC);
@@ -491,7 +491,7 @@ int close_range(unsigned first, unsigned last, int flags) {
   constexpr int kKnownFlags = static_cast<int>(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE);
   const bool is_valid = first <= last && (flags & ~kKnownFlags) == 0;
   if (is_valid && (flags & CLOSE_RANGE_CLOEXEC) != 0) {
-    inherit_no_more(first, last);
+    set_close_on_exec(first, last);
   } else if (is_valid && active()) {
     forget_range(first, last);
     disown_range(first, last);
