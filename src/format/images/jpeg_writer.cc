@@ -1,5 +1,6 @@
-#include <cstdlib>
+#include <array>
 #include <memory>
+#include <vector>
 
 #include "format/images/jpeg.h"
 #include "format/images/jpeg_library.h"
@@ -7,20 +8,43 @@
 namespace millrace::format {
 namespace {
 
+// Not jpeg_mem_dest(): after an error it leaves a pointer to memory that it has freed.
 struct Encoder {
   JpegErrors errors{};
   jpeg_compress_struct handle{};
-  unsigned char* bytes = nullptr;  // allocated by libjpeg with malloc
-  unsigned long size_bytes = 0;
+  jpeg_destination_mgr output{};
+  std::array<JOCTET, 16384> block;
+  std::vector<std::byte> bytes;
 
   Encoder() = default;
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
-  ~Encoder() {
-    jpeg_destroy_compress(&handle);
-    std::free(bytes);
-  }
+  ~Encoder() { jpeg_destroy_compress(&handle); }
 };
+
+void begin_block(j_compress_ptr handle) {
+  auto& encoder = *static_cast<Encoder*>(handle->client_data);
+  encoder.output.next_output_byte = encoder.block.data();
+  encoder.output.free_in_buffer = encoder.block.size();
+}
+
+// Appends the first `count` bytes of the block.
+void append_block(j_compress_ptr handle, size_t count) {
+  auto& encoder = *static_cast<Encoder*>(handle->client_data);
+  const auto* first = reinterpret_cast<const std::byte*>(encoder.block.data());
+  encoder.bytes.insert(encoder.bytes.end(), first, first + count);
+}
+
+boolean end_block(j_compress_ptr handle) {
+  append_block(handle, static_cast<Encoder*>(handle->client_data)->block.size());
+  begin_block(handle);
+  return TRUE;
+}
+
+void end_output(j_compress_ptr handle) {
+  const auto& encoder = *static_cast<Encoder*>(handle->client_data);
+  append_block(handle, encoder.block.size() - encoder.output.free_in_buffer);
+}
 
 void configure(jpeg_compress_struct& handle, const image::ImageView& image,
                const JpegWriteOptions& options) {
@@ -40,7 +64,8 @@ void configure(jpeg_compress_struct& handle, const image::ImageView& image,
 void encode(Encoder& encoder, const image::ImageView& image, const JpegWriteOptions& options) {
   jpeg_compress_struct& handle = encoder.handle;
   jpeg_create_compress(&handle);
-  jpeg_mem_dest(&handle, &encoder.bytes, &encoder.size_bytes);
+  handle.client_data = &encoder;
+  handle.dest = &encoder.output;
   configure(handle, image, options);
   jpeg_start_compress(&handle, TRUE);
   for (uint32_t y = 0; y < image.size.height; ++y) {
@@ -65,9 +90,13 @@ Result<std::vector<std::byte>> write_jpeg(const image::ImageView& image,
   }
   const auto encoder = std::make_unique<Encoder>();
   encoder->handle.err = prepare(encoder->errors);
+  encoder->output = {.next_output_byte = nullptr,
+                     .free_in_buffer = 0,
+                     .init_destination = &begin_block,
+                     .empty_output_buffer = &end_block,
+                     .term_destination = &end_output};
   RETURN_IF_ERROR(guarded(encoder->errors, [&] { encode(*encoder, image, options); }));
-  const auto* first = reinterpret_cast<const std::byte*>(encoder->bytes);
-  return std::vector<std::byte>(first, first + encoder->size_bytes);
+  return std::move(encoder->bytes);
 }
 
 }  // namespace millrace::format
