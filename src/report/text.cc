@@ -42,12 +42,11 @@ std::string opening(const Profile& profile, const Terminal& terminal) {
     out += "\n";
   }
   std::string facts = fmt::format(
-      "{}, {} from {}; {}, {}, {}, {}, {}", duration(job.wall_ns),
-      job.framework.empty() ? "" : job.framework, utc_text(job.begin_wall_ns),
+      "{}{}{} from {}; {}, {}, {}, {}, {}", duration(job.wall_ns),
+      job.framework.empty() ? "," : ", ", job.framework, utc_text(job.begin_wall_ns),
       counted(job.hosts.size(), "host", "hosts"), counted(job.ranks, "rank", "ranks"),
       counted(job.processes, "process", "processes"), counted(job.threads, "thread", "threads"),
       counted(job.events, "event", "events"));
-  if (job.framework.empty()) facts.replace(facts.find(",  from"), 7, ", from");
   if (job.lost_events > 0) facts += fmt::format(" ({} lost)", format_exact(job.lost_events));
   add_wrapped(out, facts, terminal);
   return out;
@@ -115,18 +114,16 @@ void add_share(Table& table, const std::string& name, uint64_t part, const TimeS
 // "stopped 2.3 s for stat, readdir": calls of the training loop outside of loading and compute.
 std::string stopped_for(const Profile& profile) {
   uint64_t stall_ns = 0;
-  std::string names;
+  std::vector<std::string> names;
   for (const analyze::Stall& stall : profile.stalls) {
     if (stall.phase != "in training" || stall.name.empty()) continue;
     stall_ns += stall.stall_ns;
-    if (names.find(stall.name) == std::string::npos &&
-        std::count(names.begin(), names.end(), ',') < 2) {
-      names += (names.empty() ? "" : ", ") + stall.name;
-    }
+    const bool is_named = std::find(names.begin(), names.end(), stall.name) != names.end();
+    if (!is_named && names.size() < 3) names.push_back(stall.name);
   }
   stall_ns /= std::max<uint64_t>(profile.job.ranks, 1);
   if (share(stall_ns, profile.time.mean.wall_ns) < 0.01) return "";
-  return fmt::format("stopped {} for {}", duration(stall_ns), names);
+  return fmt::format("stopped {} for {}", duration(stall_ns), join(names, ", "));
 }
 
 bool knows_device(const Profile& profile) {
