@@ -42,7 +42,7 @@ export function duration(ns: number): string {
 export function moment(ns: number, resolutionNs: number): string {
   const digits = Math.min(9, Math.max(0, Math.ceil(9 - Math.log10(Math.max(1, resolutionNs)))));
   const sign = ns < 0 ? "-" : "";
-  const seconds = Math.abs(ns) / 1e9;
+  const seconds = Number((Math.abs(ns) / 1e9).toFixed(digits));  // rounded first: never "1:60"
   if (seconds < 60) return `${sign}${seconds.toFixed(digits)} s`;
   const minutes = Math.floor(seconds / 60);
   const rest = (seconds - minutes * 60).toFixed(digits).padStart(digits ? digits + 3 : 2, "0");
