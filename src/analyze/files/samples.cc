@@ -174,6 +174,7 @@ class BlockSamples {
     }
     if (begin_ns >= state.read_begin_ns) return;  // within another read
     state.read_begin_ns = begin_ns;
+    state.stream = nullptr;  // the calls within this read are not of the read after it
     samples_.read += samples_tag(i, 1);
     const auto index = tag(i, "index");
     if (!index && !tag(i, "stream")) return;

@@ -66,6 +66,18 @@ TEST_F(SamplesTest, TheFirstSampleOfAStreamFillsItsBuffer) {
   EXPECT_EQ(found.stream_first_ns, 20 * kMs);
 }
 
+// A thread reads a sample of a file, whose calls are not those of its stream.
+TEST_F(SamplesTest, ReadsOfAnIndexedSampleAreNotOfTheStream) {
+  const Program program = job_.program({});
+  program.region("compute", {.at = 0ms, .takes = 1ms, .epoch = 0, .step = 0});
+  const Program worker = job_.program({.parent_pid = program.pid()});
+  worker.read("/data/b.bin", {.at = 101ms, .takes = 500us, .size = 4096});
+  worker.region("read", {.at = 100ms, .takes = 5ms, .epoch = 0, .tags = {{"index", 7}}});
+  worker.read("/data/a.bin", {.at = 111ms, .takes = 500us, .size = 1024});
+  worker.region("read", {.at = 110ms, .takes = 5ms, .epoch = 0, .tags = {{"stream", 1}}});
+  EXPECT_EQ(profile().data.stream_first_bytes, 1024u);
+}
+
 TEST_F(SamplesTest, AscendingIndicesAreSequentialEvenIfWorkersTakeTurns) {
   const Program program = job_.program({});
   program.region("compute", {.at = 0ms, .takes = 1ms, .epoch = 0, .step = 0});
