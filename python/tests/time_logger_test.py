@@ -59,6 +59,28 @@ class TimeLoggerTest(unittest.TestCase):
         self.assertIn("the timer 'read' was not started on this thread", failures[0])
         self.assertEqual(logger.end_timer("read").action, "read")
 
+    def test_a_timer_of_a_thread_that_has_ended_is_not_the_next_thread_s(self):
+        logger = TimeLogger()
+        failures, numbers = [], []
+
+        def start():
+            numbers.append(threading.get_ident())
+            logger.start_timer("read")
+
+        def end():
+            numbers.append(threading.get_ident())
+            try:
+                logger.end_timer("read")
+            except ValueError as error:
+                failures.append(str(error))
+
+        for target in (start, end):
+            thread = threading.Thread(target=target)
+            thread.start()
+            thread.join()
+        self.assertEqual(numbers[0], numbers[1], "the system gave the second thread another number")
+        self.assertEqual(len(failures), 1)
+
     def test_a_disabled_logger_keeps_nothing(self):
         logger = TimeLogger(enabled=False)
         with logger.timer("read"):

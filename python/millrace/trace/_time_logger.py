@@ -49,6 +49,7 @@ class TimeLogger:
         self.caller = caller
         self.enabled = enabled
         self.rows: list = []
+        # By thread object and action. Not by get_ident(), which the next thread gets again.
         self._started: dict = {}
 
     def set_epoch(self, epoch: int) -> None:
@@ -67,11 +68,14 @@ class TimeLogger:
         if not self.enabled:
             return None
         end_ns = time.monotonic_ns()
-        stack = self._started.get((threading.get_ident(), action))
-        if not stack:
+        key = (threading.current_thread(), action)
+        stack = self._started.get(key)
+        if stack is None:
             raise ValueError(f"the timer '{action}' was not started on this thread; call "
                              f"start_timer('{action}') first")
         epoch, caller, start, start_ns, span = stack.pop()
+        if not stack:
+            del self._started[key]
         span.end()
         duration = (end_ns - start_ns) / 1e9
         row = Row(epoch, self.rank, caller, action, start, start + duration, duration, os.getpid(),
@@ -102,7 +106,7 @@ class TimeLogger:
 
     def _push(self, action: str, epoch: int, caller: str) -> None:
         span = region(action, epoch=epoch, caller=caller).begin()
-        stack = self._started.setdefault((threading.get_ident(), action), [])
+        stack = self._started.setdefault((threading.current_thread(), action), [])
         stack.append((epoch, caller, time.time(), time.monotonic_ns(), span))
 
 
