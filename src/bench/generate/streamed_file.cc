@@ -95,10 +95,11 @@ Status append_alternating(const FileJob& job, BlockFile& out, const BlockFile::S
   const size_t element_bytes = data::element_bytes(layout.element_type());
   const auto stride = static_cast<size_t>(layout.samples_per_file() * element_bytes);
   const uint64_t record_bytes = layout.record_bytes(job.file);
+  const bool may_gather = element_bytes == 1 && layout.samples_per_file() >= kTogether;
   const size_t tile_bytes = std::max<size_t>(
       Content::kAlignment, BlockFile::kBlockBytes / static_cast<size_t>(layout.samples_per_file()) /
                                Content::kAlignment * Content::kAlignment);
-  std::vector<std::byte> parts(tile_bytes * kTogether);
+  std::vector<std::byte> parts(tile_bytes * (may_gather ? kTogether : 1));
   for (uint64_t at = 0; at < record_bytes; at += tile_bytes) {
     const auto part_bytes = static_cast<size_t>(std::min<uint64_t>(tile_bytes, record_bytes - at));
     const MutableByteView tile =
@@ -107,7 +108,7 @@ Status append_alternating(const FileJob& job, BlockFile& out, const BlockFile::S
       return std::span(parts).subspan(i * part_bytes, part_bytes);
     };
     for (uint64_t sample = 0; sample < layout.samples_per_file();) {
-      const bool together = element_bytes == 1 && sample + kTogether <= layout.samples_per_file();
+      const bool together = may_gather && sample + kTogether <= layout.samples_per_file();
       const size_t count = together ? kTogether : 1;
       for (size_t i = 0; i < count; ++i) {
         job.plan.content.fill(record_of(layout, {.file = job.file, .sample = sample + i}), at,
