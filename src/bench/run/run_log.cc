@@ -25,7 +25,7 @@ void RunLog::add(std::string_view level, std::string_view text) const {
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   // Not write_at(), which would overwrite what another run appends.
-  static_cast<void>(::write(file_.fd(), lines.data(), lines.size()) < 0);
+  [[maybe_unused]] const ssize_t written = ::write(file_.fd(), lines.data(), lines.size());
 }
 
 }  // namespace millrace::bench

@@ -1,7 +1,7 @@
 // RunLog: what happened in a run and when, one line each, in output.log_file.
 //
-// Each line is on disk when add() returns, so a run that was killed shows how far it came. Lines
-// are appended, as in DLIO: runs with the same folder share a file. Not thread-safe.
+// The kernel has each line when add() returns, so a run that was killed shows how far it came.
+// Lines are appended, as in DLIO: runs with the same folder share a file. Not thread-safe.
 #pragma once
 
 #include <filesystem>

@@ -7,8 +7,9 @@
 namespace millrace::bench {
 namespace {
 
-// Whether the text is one object or list, with nothing behind it.
-bool is_closed_json(std::string_view text) {
+// Whether brackets are balanced and nothing follows the last one. Does not check which bracket
+// closes which.
+bool has_balanced_brackets(std::string_view text) {
   int64_t depth = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -38,14 +39,14 @@ Result<SampleCheck> SampleCheck::of(const Workload& workload,
   if (knows_lengths && check.layout_.has_equal_files()) {
     ASSIGN_OR_RETURN(check.arrays_, sample_arrays(workload.dataset, check.layout_, {}));
   }
-  if (!workload.reader.verify && !workload.reader.decode) check.text_ = check.text_to_look_at();
+  if (!workload.reader.verify && !workload.reader.decode) check.text_ = check.text_check();
   return check;
 }
 
 Status SampleCheck::check(const SampleRef& sample, ByteView bytes, CheckScratch& scratch) const {
   if (bytes.empty()) return fail(Errc::kCorrupt, "the sample is empty: it has 0 bytes");
   if (format_ == nullptr) return check_image(bytes);
-  if (text_ != Text::kNone && is_whole_text(text_of(bytes))) return {};
+  if (text_ != Text::kNone && looks_complete(text_of(bytes))) return {};
   RETURN_IF_ERROR(format_->split(bytes, scratch.fields));
   const auto& fields = scratch.fields.list();
   // Rows of Parquet and HDF5 have the lengths of the row before, and may have hundreds of fields.
@@ -84,7 +85,7 @@ Status SampleCheck::check_lengths(std::span<const SampleArray> arrays,
               arrays.empty() ? "" : printable(arrays[0].name));
 }
 
-SampleCheck::Text SampleCheck::text_to_look_at() const {
+SampleCheck::Text SampleCheck::text_check() const {
   const FormatTraits& traits = dataset_.traits();
   if (!traits.is_text) return Text::kNone;
   if (traits.delimiter == 0) return Text::kJson;
@@ -93,20 +94,20 @@ SampleCheck::Text SampleCheck::text_to_look_at() const {
   return has_plain_cells ? Text::kRows : Text::kNone;
 }
 
-// To parse it takes a hundred times longer. If it does not look whole, it is split, so that the
-// error is that of any other format.
-bool SampleCheck::is_whole_text(std::string_view sample) const {
+// Parsing takes a hundred times longer. Text that does not look complete is parsed, to get the
+// usual error.
+bool SampleCheck::looks_complete(std::string_view sample) const {
   if (text_ == Text::kJson) {
-    // A number takes a character at least.
+    // A number takes at least one character.
     const uint64_t least = arrays_.empty() ? 0 : arrays_[0].content.shape.element_count();
-    return sample.size() >= least && is_closed_json(sample);
+    return sample.size() >= least && has_balanced_brackets(sample);
   }
   const auto delimiters = std::ranges::count(sample, dataset_.traits().delimiter);
   return static_cast<uint64_t>(delimiters) + 1 == arrays_[0].content.shape.element_count();
 }
 
-// Text has numbers of other types, as many as there were. npz and npy have those of all samples of
-// a file in one array.
+// Numbers in text may have another type, but their count must match. npy and npz hold all samples
+// of a file in one array.
 bool SampleCheck::fits(const ContentArray& array, const data::ArrayView& found) const {
   const uint64_t samples = dataset_.traits().stacks_samples ? layout_.samples_per_file() : 1;
   if (found.bytes.size() == array.size_bytes() * samples) return true;

@@ -1,12 +1,11 @@
-// SampleCheck: whether the bytes that were read are a sample, as a reader of the format finds out.
+// SampleCheck: whether the bytes that were read are a complete sample of the format.
 //
 // A run that counts empty files measures nothing. So every sample is split into its fields, which
-// checks the structure and the checksums of its format (TFRecord, npz, gzip), and has the length
-// that was generated. Its content is not compared: that is reader.verify. Images are not decoded
-// (check_image()), nor are numbers in text parsed: rows of csv must have as many cells as were
-// generated, and brackets in JSON must be closed. A dataset without a manifest of ours may
-// have samples of any length above 0, unless its format has no structure but the length.
-// Thread-safe.
+// checks the structure and the checksums of its format (TFRecord, npz, gzip), and must have the
+// length that was generated. Its content is not compared: reader.verify does that. Images are not
+// decoded (check_image()), and numbers in text are not parsed: rows of csv must have as many cells
+// as were generated, and brackets in JSON must be balanced. Without a manifest of ours, samples may
+// have any length above 0, unless their format has no structure but the length. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -48,7 +47,7 @@ class SampleCheck {
   Status check(const SampleRef& sample, ByteView bytes, CheckScratch& scratch) const;
 
  private:
-  // Text is looked at without parsing its numbers. kNone: samples are split.
+  // How text is checked without parsing its numbers. kNone: it is parsed.
   enum class Text : uint8_t { kNone, kRows, kJson };
 
   SampleCheck(DatasetConfig dataset, Layout layout, std::shared_ptr<const format::Format> format,
@@ -61,8 +60,8 @@ class SampleCheck {
   Status check_lengths(std::span<const SampleArray> arrays,
                        std::span<const format::Field> fields) const;
   bool fits(const ContentArray& array, const data::ArrayView& found) const;
-  Text text_to_look_at() const;
-  bool is_whole_text(std::string_view sample) const;
+  Text text_check() const;
+  bool looks_complete(std::string_view sample) const;
 
   DatasetConfig dataset_;
   Layout layout_;

@@ -8,6 +8,7 @@ namespace {
 constexpr double kWaitsShare = 0.02;  // grow if the consumer waits for more of the time than this
 constexpr double kCalmShare = 0.005;  // the consumer is served if it waits for less than this
 constexpr double kIdleShare = 0.5;    // too many threads if they idle for more of their time
+constexpr double kBurstShare = 0.1;   // batches come in bursts if threads idle for more
 constexpr double kUsedShare = 0.75;   // above this CPU use, more threads would only take turns
 constexpr double kWorthwhile = 1.03;  // the speedup that more threads must bring
 // Other ranks on the host may use the same CPUs. A rank that needs more threads grows within a few
@@ -77,16 +78,17 @@ void Tuner::grow(const TunerInterval& interval) {
     patience_ = kPatience;
     has_shrunk_ = false;
   }
-  // If threads were idle although the consumer waited, batches come in bursts, and a longer queue
-  // smooths them. If threads were busy, only more threads can help.
-  const bool is_idle = share(interval.blocked, interval.wall * setting_.thread_count) > 0.1;
-  if (is_idle && options_.fixed_prefetch_batches == 0) {
+  // If threads waited for room although the consumer waited, batches come in bursts, and a longer
+  // queue smooths them. If threads were busy, only more threads can help.
+  const bool waits_for_room =
+      share(interval.blocked, interval.wall * setting_.thread_count) > kBurstShare;
+  if (waits_for_room && options_.fixed_prefetch_batches == 0) {
     const uint32_t most = std::clamp(options_.prefetch_batches_max, 1u, kPrefetchBatchesMax);
     setting_.prefetch_batches =
         std::clamp(setting_.prefetch_batches + (setting_.prefetch_batches + 1) / 2, 1u,
                    std::max(most, setting_.prefetch_batches));
   }
-  if (!is_idle) grow_threads(interval);
+  if (!waits_for_room) grow_threads(interval);
 }
 
 void Tuner::grow_threads(const TunerInterval& interval) {

@@ -39,8 +39,8 @@ struct EventColumns {
   std::vector<uint64_t> other_offset;
   std::vector<uint8_t> flags;  // wire::kFlagForeignOrigin, kFlagEstimate
 
-  // The tags of event i are tags[tag_begin[i]] to tags[tag_begin[i + 1]]. tag_begin is empty if no
-  // event of the block has tags.
+  // The tags of event i are those from tag_begin[i] up to, but not including, tag_begin[i + 1].
+  // tag_begin is empty if no event of the block has tags.
   std::vector<uint32_t> tag_begin;
   std::vector<RegionTag> tags;
 
