@@ -280,6 +280,8 @@ class ReportTest(unittest.TestCase):
         page = os.path.join(self.directory, "t.html")
         self.report("--html", page, self.trace)
         self.assertLess(os.path.getsize(page), 5_000_000)
+        with open(page, encoding="utf-8") as file:
+            self.assertTrue(file.read().rstrip().endswith("</html>"))
         missing = os.path.join(self.directory, "none", "t.html")
         self.assertIn("t.html", self.report("--html", missing, self.trace, code=1).stderr)
 
