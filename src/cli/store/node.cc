@@ -19,7 +19,6 @@
 #include "store/job/job.h"
 #include "store/job/node_report.h"
 #include "store/job/program_environment.h"
-#include "store/job/rank.h"
 #include "store/order/warm.h"
 #include "store/order/warm_order.h"
 

@@ -4,13 +4,17 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <thread>
 
 #include "base/text/phrases.h"
 #include "base/text/text.h"
 #include "base/text/units.h"
+#include "comm/lifeline/message.h"
 #include "store/buffer/drain.h"
-#include "store/job/job_peers.h"
+#include "store/service/service_group.h"
 
 namespace millrace::store {
 namespace {
@@ -20,6 +24,9 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kEndPatience{10};
 constexpr std::chrono::milliseconds kLookInterval{50};
 constexpr std::chrono::milliseconds kAnnounceAfter{1000};
+constexpr std::chrono::milliseconds kAskPatience{2000};
+constexpr std::chrono::milliseconds kFlushInterval{50};
+constexpr std::chrono::seconds kFlushPatience{5};  // with something that fails
 
 std::string end_text(int wait_status) {
   if (WIFSIGNALED(wait_status)) return fmt::format("killed by signal {}", WTERMSIG(wait_status));
@@ -68,6 +75,42 @@ bool end_service(const StartedService& service, const Say& say) {
   node->is_running = false;
   const Status ended = end_node(*node, kEndPatience);
   if (!ended.ok()) say(ended.error().message());
+  return is_saved;
+}
+
+// How the flush of another node ended; nothing if it does not answer.
+std::optional<wire::FlushProgress> flush_peer(Peers& peers, Rank rank) {
+  const auto ticket = peers.ask(rank, wire::PeerKind::kFlush, {});
+  auto failing_since = std::chrono::steady_clock::now();
+  for (auto answer = ticket; answer.ok();) {
+    answer = peers.ask(rank, wire::PeerKind::kFlush, bytes_of(*ticket));
+    if (!answer.ok() || answer->size() != 1) break;
+    const auto progress = static_cast<wire::FlushProgress>((*answer)[0]);
+    const auto now = std::chrono::steady_clock::now();
+    if (progress == wire::FlushProgress::kDurable) return progress;
+    if (progress == wire::FlushProgress::kRunning) failing_since = now;
+    if (now - failing_since > kFlushPatience) return progress;
+    std::this_thread::sleep_for(kFlushInterval);
+  }
+  return std::nullopt;
+}
+
+// Waits until the buffers of all these nodes are empty. Returns whether they are, and names the
+// nodes that are not.
+bool flush_peers(const fs::path& node, const std::string& table, const Say& say) {
+  const auto peers = find_peers(node, table);
+  if (!peers.ok() || *peers == nullptr) return true;
+  bool is_saved = true;
+  for (uint32_t i = 0; i < (*peers)->size(); ++i) {
+    const auto rank = static_cast<Rank>(i);
+    const auto progress = flush_peer(**peers, rank);
+    if (progress == wire::FlushProgress::kDurable) continue;
+    is_saved = false;
+    say(fmt::format("{}: {}; see there: millrace store flush --left {}", (*peers)->name_of(rank),
+                    progress ? "buffered files cannot be saved now"
+                             : "does not answer; buffered files of it may not be saved",
+                    printable(buffer_of(node).string())));
+  }
   return is_saved;
 }
 
@@ -154,6 +197,60 @@ Result<bool> take_down_job(const NodeStatus& node, const Say& say, const Say& lo
   tail.pass_on();
   RETURN_IF_ERROR(ended);
   return is_saved;
+}
+
+Result<std::unique_ptr<Peers>> find_peers(const fs::path& node, const std::string& table) {
+  const auto text = read_file(node / wire::kStorePeersFile);
+  if (!text.ok() && table.empty()) return std::unique_ptr<Peers>();
+  PeersOptions options;
+  ASSIGN_OR_RETURN(options.table,
+                   read_table(text.ok() ? *text : table).within(printable(node.string())));
+  options.deadline = std::min(peer_deadline(), kAskPatience);
+  const std::string host = comm::own_name(comm::kFirstRank).host;
+  const auto& places = options.table.places;
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i].host == host) options.own = static_cast<Rank>(i);
+  }
+  return std::make_unique<Peers>(std::move(options));
+}
+
+Result<bool> run_rank(RankOptions options) {
+  const std::string job = options.process.service.job;
+  std::unique_ptr<comm::Comm> comm;
+  std::string table_lines;
+  const auto exchange = [&](const std::string& place) -> Result<Membership> {
+    comm::ConnectOptions connecting;
+    connecting.on_loss = options.on_loss;
+    ASSIGN_OR_RETURN(comm, comm::connect(connecting));
+    if (place.empty()) return fail(Errc::kCancelled, "the service could not be started");
+    ASSIGN_OR_RETURN(PeerTable table, exchange_places(*comm, place, job));
+    if (std::getenv(kGroupTableVariable) != nullptr) {
+      table_lines = kGroupTableBegin + table_text(table) + kGroupTableEnd;
+    }
+    return Membership{.table = std::move(table), .own = comm->rank()};
+  };
+  auto service = start_rank_service(std::move(options.process), exchange);
+  if (comm == nullptr) return service.error();
+  const Status status = comm->agree(service.ok() ? Status() : Status(service.error()));
+  if (!status.ok()) {
+    if (comm->speaks()) options.on_failure(status.error().message());
+    if (service.ok()) {
+      ::kill(service->pid, SIGTERM);
+      ::waitpid(service->pid, nullptr, 0);
+    }
+    return false;
+  }
+  if (comm->rank() == comm::kFirstRank) {
+    options.on_ready(service->node,
+                     fmt::format("{}# {} on {} nodes\n", table_lines, kGroupReady, comm->size()));
+  }
+  comm.reset();  // from now on the services find each other without MPI
+  const int ended = attend_rank_service(*service);
+  if (WIFSIGNALED(ended)) {
+    options.say(fmt::format("the service of {} was killed by signal {}",
+                            printable(comm::own_name(comm::kFirstRank).host), WTERMSIG(ended)));
+  }
+  return true;
 }
 
 }  // namespace millrace::store

@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 
-#include "store/job/job_peers.h"
 #include "store/job/node_report.h"
 #include "store/testing/store_case.h"
 

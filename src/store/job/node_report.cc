@@ -3,9 +3,11 @@
 #include <fcntl.h>
 
 #include <cstdlib>
+#include <cstring>
 
 #include "base/io/file.h"
 #include "base/text/text.h"
+#include "store/job/job.h"
 #include "wire/catalogue.h"
 
 namespace millrace::store {
@@ -41,6 +43,22 @@ Result<std::vector<NodeStatus>> list_nodes(const NodeChoice& choice) {
   if (!choice.node && node_of_job().empty()) return find_nodes(choice.local);
   ASSIGN_OR_RETURN(NodeStatus node, choose_node(choice));
   return std::vector<NodeStatus>{std::move(node)};
+}
+
+std::vector<PeerCounters> count_peers(Peers& peers) {
+  std::vector<PeerCounters> counted;
+  for (uint32_t i = 0; i < peers.size(); ++i) {
+    const auto rank = static_cast<Rank>(i);
+    PeerCounters peer{.name = peers.name_of(rank), .counters = {}};
+    const auto answer = peers.ask(rank, wire::PeerKind::kStatus, {});
+    wire::StoreState state;
+    if (answer.ok() && answer->size() == sizeof(state)) {
+      std::memcpy(&state, answer->data(), sizeof(state));
+      peer.counters = state.counters;
+    }
+    counted.push_back(std::move(peer));
+  }
+  return counted;
 }
 
 Result<NodeReport> report_node(NodeStatus node) {

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "store/buffer/contents.h"
-#include "store/job/job_peers.h"
+#include "store/peers/peers.h"
 #include "store/service/node_folder.h"
 #include "store/service/service.h"
 
@@ -24,6 +24,13 @@ Result<NodeStatus> choose_node(const NodeChoice& choice);
 
 // The one that is named, or all that run.
 Result<std::vector<NodeStatus>> list_nodes(const NodeChoice& choice);
+
+// A service of a job.
+struct PeerCounters {
+  std::string name;
+  std::optional<wire::StoreCounters> counters;  // none: it does not answer
+};
+std::vector<PeerCounters> count_peers(Peers& peers);
 
 struct NodeReport {
   NodeStatus node;
