@@ -249,13 +249,12 @@ class Packing {
           files.push_back(i);
         }
       }
-      PartitionWriter writer({.tree = plan_.tree,
-                              .files = std::move(files),
-                              .source = source,
-                              .codec = options_.codec,
-                              .on_packed = options_.on_packed},
-                             made.file(), sizeof(header));
-      ASSIGN_OR_RETURN(const uint64_t end, writer.run(pool));
+      ASSIGN_OR_RETURN(const uint64_t end, write_members({.tree = plan_.tree,
+                                                          .files = std::move(files),
+                                                          .source = source,
+                                                          .codec = options_.codec,
+                                                          .on_packed = options_.on_packed},
+                                                         made.file(), sizeof(header), pool));
       return made.file().write_at(end, bytes_of(make_index(records, end)));
     };
     RETURN_IF_ERROR(write().within(printable(path.string())));
