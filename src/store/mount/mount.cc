@@ -358,8 +358,8 @@ Status serve_mount(MountOptions options) {
   }
   ASSIGN_OR_RETURN(const PackReader reader, PackReader::open(options.packs));
   for (uint32_t i = 0; i < reader.catalogue().partition_count(); ++i) {
-    const Status status = reader.check_partition_file(i);
-    if (!status.ok()) options.log(status.error().message());  // the others can be read
+    const Result<MappedFile>& file = reader.partition_file(i);
+    if (!file.ok()) options.log(file.error().message());  // the others can be read
   }
   if (options.origin.empty()) options.origin = reader.catalogue().origin();
   const auto pieces =

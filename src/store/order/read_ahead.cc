@@ -86,16 +86,17 @@ void ReadAhead::run() {
 // While the kernel fetches one piece, it is asked for the next: many requests are then on their
 // way to the server. A read of the file would only ask for 128 KiB at a time.
 void ReadAhead::read(uint32_t partition) {
-  const auto bytes = reader_.partition_bytes(partition);
-  if (!bytes.ok() || bytes->size() > budget_bytes_) return;
-  budget_bytes_ -= bytes->size();
+  const Result<MappedFile>& file = reader_.partition_file(partition);
+  if (!file.ok() || file->bytes().size() > budget_bytes_) return;
+  const ByteView bytes = file->bytes();
+  budget_bytes_ -= bytes.size();
   std::vector<uint32_t> files;
   if (options_.make) files = files_of(partition);
   auto next = files.begin();
   BlockCodec codec;
-  for (uint64_t at = 0; at < bytes->size() && !is_ending_; at += kReadPieceBytes) {
-    const ByteView piece = piece_at(*bytes, at);
-    advise(piece_at(*bytes, at + kReadPieceBytes), MADV_WILLNEED);
+  for (uint64_t at = 0; at < bytes.size() && !is_ending_; at += kReadPieceBytes) {
+    const ByteView piece = piece_at(bytes, at);
+    advise(piece_at(bytes, at + kReadPieceBytes), MADV_WILLNEED);
     // An older kernel cannot wait for the pages, and fetches them when it likes.
     if (!advise(piece, MADV_POPULATE_READ) && errno != EINVAL) return;
     read_bytes_ += piece.size();

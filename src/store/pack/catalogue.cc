@@ -147,14 +147,8 @@ class CatalogueCheck {
       return fail(Errc::kCorrupt, "it has {} bytes at byte {} of partition {}, which has {}",
                   entry.packed_bytes, entry.offset_bytes, entry.partition, end);
     }
-    if (!is_known({entry.codec, entry.shuffle})) {
-      return fail(Errc::kUnsupported, "its codec ({}, {}) is unknown to this version; upgrade",
-                  static_cast<unsigned>(entry.codec), entry.shuffle);
-    }
-    if (entry.codec == wire::PackCodec::kRaw && entry.packed_bytes != entry.size_bytes) {
-      return fail(Errc::kCorrupt, "it is stored raw in {} bytes, but has {}", entry.packed_bytes,
-                  entry.size_bytes);
-    }
+    RETURN_IF_ERROR(
+        check_encoding({entry.codec, entry.shuffle}, entry.packed_bytes, entry.size_bytes));
     ++files_;
     content_bytes_ += entry.size_bytes;
     return {};

@@ -78,10 +78,16 @@ std::string encoding_name(Encoding encoding) {
   return fmt::format("{} after a shuffle of {} bytes", name, encoding.shuffle);
 }
 
-bool is_known(Encoding encoding) {
-  const uint8_t size = encoding.shuffle;
-  if (encoding.codec == PackCodec::kRaw) return size == 0;
-  return encoding.codec <= PackCodec::kZstd && (size == 0 || size == 2 || size == 4 || size == 8);
+Status check_encoding(Encoding encoding, uint64_t packed_bytes, uint64_t size_bytes) {
+  const uint8_t shuffle = encoding.shuffle;
+  const bool is_raw = encoding.codec == PackCodec::kRaw;
+  const bool is_shuffle = !is_raw && (shuffle == 2 || shuffle == 4 || shuffle == 8);
+  if (encoding.codec > PackCodec::kZstd || (shuffle != 0 && !is_shuffle)) {
+    return fail(Errc::kUnsupported, "its codec ({}, {}) is unknown to this version; upgrade",
+                static_cast<unsigned>(encoding.codec), shuffle);
+  }
+  if (!is_raw || packed_bytes == size_bytes) return {};
+  return fail(Errc::kCorrupt, "it is stored raw in {} bytes, but has {}", packed_bytes, size_bytes);
 }
 
 // The length of the result, which is in state_->packed; bytes.size() if it would not be shorter.
@@ -169,15 +175,8 @@ bool BlockCodec::encode_member(Encoding encoding, ByteView member, std::vector<s
 
 Result<std::vector<PackedBlock>> split_blocks(Encoding encoding, ByteView packed,
                                               uint64_t size_bytes) {
-  if (!is_known(encoding)) {
-    return fail(Errc::kUnsupported, "its codec ({}, {}) is unknown to this version; upgrade",
-                static_cast<unsigned>(encoding.codec), encoding.shuffle);
-  }
+  RETURN_IF_ERROR(check_encoding(encoding, packed.size(), size_bytes));
   const bool is_raw = encoding.codec == PackCodec::kRaw;
-  if (is_raw && packed.size() != size_bytes) {
-    return fail(Errc::kCorrupt, "it is stored raw in {} bytes, but has {}", packed.size(),
-                size_bytes);
-  }
   const uint64_t count = size_bytes / kPackBlockBytes + (size_bytes % kPackBlockBytes != 0);
   const uint64_t table_bytes = is_raw ? 0 : count * sizeof(uint32_t);
   // Before the count is used: a damaged length must not fill the memory.

@@ -30,8 +30,8 @@ struct Encoding {
 // "raw", "zstd", "lz4 after a shuffle of 4 bytes"
 std::string encoding_name(Encoding encoding);
 
-// Whether the numbers are ones that this version knows.
-bool is_known(Encoding encoding);
+// Fails unless this version knows the numbers, and a raw member has as many bytes as it takes.
+Status check_encoding(Encoding encoding, uint64_t packed_bytes, uint64_t size_bytes);
 
 // A block of a member.
 struct PackedBlock {

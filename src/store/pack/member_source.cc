@@ -137,21 +137,20 @@ MemberSource make_pack_members(const PackReader& reader, ReadAhead* ahead) {
   const auto partition_of = [&reader](uint32_t index) {
     return reader.catalogue().entry(index).partition;
   };
-  return {
-      .has = [=, &reader](
-                 uint32_t index) { return reader.check_partition_file(partition_of(index)).ok(); },
-      .read =
-          [=, &reader](uint32_t index, BlockCodec& codec, const EachBlock& each) {
-            if (ahead != nullptr) ahead->note(partition_of(index));
-            return reader.read_blocks(index, codec, each);
-          }};
+  return {.has = [=, &reader](
+                     uint32_t index) { return reader.partition_file(partition_of(index)).ok(); },
+          .read =
+              [=, &reader](uint32_t index, BlockCodec& codec, const EachBlock& each) {
+                if (ahead != nullptr) ahead->note(partition_of(index));
+                return reader.read_blocks(index, codec, each);
+              }};
 }
 
 MemberSource make_held_members(const PackReader& reader, const HeldPartitions& held) {
   return {.has =
               [&](uint32_t index) {
                 const uint32_t partition = reader.catalogue().entry(index).partition;
-                return held.holds(partition) && reader.check_partition_file(partition).ok();
+                return held.holds(partition) && reader.partition_file(partition).ok();
               },
           .read = [&](uint32_t index, BlockCodec& codec, const EachBlock& each) -> Status {
             ASSIGN_OR_RETURN(const ByteView packed, held.packed(index));

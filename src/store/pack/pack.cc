@@ -89,16 +89,6 @@ Result<MappedFile> map_partition_file(const fs::path& path, const CatalogueParti
               file.bytes().size(), partition.file_bytes);
 }
 
-Status PackReader::check_partition_file(uint32_t number) const {
-  if (partitions_[number].ok()) return {};
-  return partitions_[number].error();
-}
-
-Result<ByteView> PackReader::partition_bytes(uint32_t number) const {
-  if (!partitions_[number].ok()) return partitions_[number].error();
-  return partitions_[number]->bytes();
-}
-
 Result<ByteView> PackReader::packed(uint32_t index) const {
   const CatalogueEntry entry = catalogue_->entry(index);
   if (entry.kind != wire::EntryKind::kFile) {
@@ -109,20 +99,6 @@ Result<ByteView> PackReader::packed(uint32_t index) const {
   // The catalogue has been checked against its own lengths, and the file against the catalogue.
   return partition->bytes().subspan(static_cast<size_t>(entry.offset_bytes),
                                     static_cast<size_t>(entry.packed_bytes));
-}
-
-Result<std::optional<ByteView>> PackReader::view(uint32_t index) const {
-  ASSIGN_OR_RETURN(const ByteView bytes, packed(index));
-  if (catalogue_->entry(index).codec != wire::PackCodec::kRaw) return std::optional<ByteView>();
-  return std::optional(bytes);
-}
-
-Status PackReader::read(uint32_t index, BlockCodec& codec, MutableByteView out) const {
-  const CatalogueEntry entry = catalogue_->entry(index);
-  ASSIGN_OR_RETURN(const ByteView bytes, packed(index));
-  Status decoded = codec.decode_member({entry.codec, entry.shuffle}, bytes, out);
-  if (!decoded.ok()) return std::move(decoded).within(describe_member(*catalogue_, index));
-  return compare_checksum(index, crc32c(out));
 }
 
 Status PackReader::read_blocks(uint32_t index, BlockCodec& codec, const EachBlock& each) const {

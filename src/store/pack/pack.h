@@ -25,29 +25,18 @@ class PackReader {
 
   const Catalogue& catalogue() const { return *catalogue_; }
 
-  // All bytes of a file, decompressed and compared with their checksum. Each thread has its own
-  // codec. REQUIRES: `index` is a file, and out.size() is its size_bytes
-  Status read(uint32_t index, BlockCodec& codec, MutableByteView out) const;
-
-  // The same in blocks of at most 1 MiB, for files of any length. If the checksum is wrong, it
-  // fails after the last block.
+  // The bytes of a file, decompressed, in blocks of at most 1 MiB. If the checksum is wrong, it
+  // fails after the last block. Each thread has its own codec.
   Status read_blocks(uint32_t index, BlockCodec& codec, const EachBlock& each) const;
 
-  // The bytes of a file in the mapping, valid as long as the reader; nullopt if it is compressed.
-  // Their checksum is not computed.
-  Result<std::optional<ByteView>> view(uint32_t index) const;
-
-  // The bytes of a file as they are stored.
+  // The bytes of a file as they are stored, valid as long as the reader.
   Result<ByteView> packed(uint32_t index) const;
 
   // Fails unless `found` is the checksum of the file's bytes.
   Status compare_checksum(uint32_t index, uint32_t found) const;
 
-  // Whether the partition is there, and belongs to this pack.
-  Status check_partition_file(uint32_t number) const;
-
-  // The mapped file of a partition.
-  Result<ByteView> partition_bytes(uint32_t number) const;
+  // The mapped file of a partition, or why it is not there.
+  const Result<MappedFile>& partition_file(uint32_t number) const { return partitions_[number]; }
 
   // Maps a copy of a partition, after the same checks as the partition itself.
   Result<MappedFile> map_partition(uint32_t number, const std::filesystem::path& path) const;
@@ -57,7 +46,6 @@ class PackReader {
   Status decode_blocks(uint32_t index, ByteView packed, BlockCodec& codec,
                        const EachBlock& each) const;
 
-  // The file of a partition.
   std::filesystem::path partition_path(uint32_t number) const;
 
  private:

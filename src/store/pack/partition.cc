@@ -82,20 +82,12 @@ Status check_record(const IndexRecord& record, uint64_t members_end) {
                 record.target.size());
   }
   if (fields.kind != EntryKind::kFile) return {};
-  if (!is_known({fields.codec, fields.shuffle})) {
-    return fail(Errc::kUnsupported, "its codec ({}, {}) is unknown to this version; upgrade",
-                static_cast<unsigned>(fields.codec), fields.shuffle);
-  }
   if (fields.offset_bytes < sizeof(PackHeader) || fields.offset_bytes > members_end ||
       fields.packed_bytes > members_end - fields.offset_bytes) {
     return fail(Errc::kCorrupt, "it claims {} bytes at byte {}, but the members end at {}",
                 fields.packed_bytes, fields.offset_bytes, members_end);
   }
-  if (fields.codec == wire::PackCodec::kRaw && fields.packed_bytes != fields.size_bytes) {
-    return fail(Errc::kCorrupt, "it is stored raw in {} bytes, but has {}", fields.packed_bytes,
-                fields.size_bytes);
-  }
-  return {};
+  return check_encoding({fields.codec, fields.shuffle}, fields.packed_bytes, fields.size_bytes);
 }
 
 }  // namespace

@@ -48,11 +48,9 @@ class PackPieces final : public PieceSource {
     if (offset_bytes >= file_bytes) return Piece{};
     const auto wanted =
         static_cast<size_t>(std::min<uint64_t>(size_bytes, file_bytes - offset_bytes));
-    ASSIGN_OR_RETURN(const auto view, reader_.view(index));
-    if (!view) return decoded_piece(index, offset_bytes, wanted);
-    Piece piece;
-    piece.bytes = view->subspan(static_cast<size_t>(offset_bytes), wanted);
-    return piece;
+    if (!is_raw(index)) return decoded_piece(index, offset_bytes, wanted);
+    ASSIGN_OR_RETURN(const ByteView bytes, reader_.packed(index));
+    return Piece{.bytes = bytes.subspan(static_cast<size_t>(offset_bytes), wanted)};
   }
 
  private:
@@ -73,9 +71,9 @@ class PackPieces final : public PieceSource {
   }
 
   Status check(uint32_t index) {
-    ASSIGN_OR_RETURN(const auto view,
-                     reader_.view(index).within(describe_member(reader_.catalogue(), index)));
-    if (view) return reader_.compare_checksum(index, crc32c(*view));
+    ASSIGN_OR_RETURN(const ByteView packed,
+                     reader_.packed(index).within(describe_member(reader_.catalogue(), index)));
+    if (is_raw(index)) return reader_.compare_checksum(index, crc32c(packed));
     ASSIGN_OR_RETURN(const auto table, tables_.get(index));
     uint32_t found = 0;
     for (uint64_t i = 0; i < table->blocks.size(); ++i) {
@@ -109,6 +107,10 @@ class PackPieces final : public PieceSource {
     piece.bytes = *joined;
     piece.owner = std::move(joined);
     return piece;
+  }
+
+  bool is_raw(uint32_t index) const {
+    return reader_.catalogue().entry(index).codec == wire::PackCodec::kRaw;
   }
 
   static uint64_t key_of(uint32_t index, uint64_t block) { return uint64_t{index} << 32 | block; }

@@ -64,8 +64,8 @@ class Verification {
 
   // Each record of the index is an entry of the catalogue, with the same values.
   void check_index(uint32_t number) {
-    const Status is_there = reader_.check_partition_file(number);
-    if (!is_there.ok()) return note(is_there);
+    const Result<MappedFile>& file = reader_.partition_file(number);
+    if (!file.ok()) return note(file.error());
     if (catalogue_.partition(number).kind == PartitionKind::kTar) return;
     const std::string shown = printable(catalogue_.partition_name(number));
     const auto partition = Partition::open(reader_.partition_path(number));
@@ -142,7 +142,7 @@ class Verification {
       for (uint32_t i = begin; i < std::min(count, begin + kTaskMembers); ++i) {
         const CatalogueEntry entry = catalogue_.entry(i);
         if (entry.kind != EntryKind::kFile) continue;
-        if (!reader_.check_partition_file(entry.partition).ok()) continue;  // noted already
+        if (!reader_.partition_file(entry.partition).ok()) continue;  // noted already
         note(reader_.read_blocks(i, codec, [](ByteView) { return Status(); }));
         if (options_.on_verified) options_.on_verified(entry.size_bytes);
       }

@@ -38,7 +38,7 @@ HeldPartitions::HeldPartitions(const PackReader& reader, HeldPartitionsOptions o
     is_held_[number] = true;
     const uint64_t bytes = reader_.catalogue().partition(number).file_bytes;
     const fs::path path = reader_.partition_path(number);
-    if (!reader_.check_partition_file(number).ok() ||
+    if (!reader_.partition_file(number).ok() ||
         is_same_storage(path, options_.directory.parent_path()) ||
         bytes > options_.budget_bytes - reserved_bytes_) {
       continue;
@@ -91,9 +91,7 @@ Status HeldPartitions::copy(uint32_t number) {
   const uint64_t size_bytes = reader_.catalogue().partition(number).file_bytes;
   const auto copy_piece = [&](uint64_t at, ByteView piece) -> Status {
     if (is_ending_) return fail(Errc::kCancelled, "the service ends");
-    RETURN_IF_ERROR(to.write_at(at, piece));
-    copied_bytes_ += piece.size();
-    return {};
+    return to.write_at(at, piece);
   };
   RETURN_IF_ERROR(for_blocks(from, size_bytes, kCopiedPieceBytes, copy_piece));
   struct stat status{};

@@ -38,7 +38,6 @@ class HeldPartitions {
   // What the copies will take, known at once: less than the budget. 0 if the pack is on the same
   // storage already.
   uint64_t reserved_bytes() const { return reserved_bytes_; }
-  uint64_t copied_bytes() const { return copied_bytes_; }
 
   Status start();
 
@@ -56,7 +55,6 @@ class HeldPartitions {
   std::vector<bool> is_held_;
   std::vector<uint32_t> to_copy_;
   uint64_t reserved_bytes_ = 0;
-  std::atomic<uint64_t> copied_bytes_ = 0;
   std::vector<std::unique_ptr<MappedFile>> files_;         // by partition; owned
   std::vector<std::atomic<const MappedFile*>> published_;  // by partition; null: not copied
   std::atomic<bool> is_ending_ = false;

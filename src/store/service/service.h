@@ -90,7 +90,6 @@ class Service {
 
   const std::filesystem::path& node() const { return folder_.path(); }
   const Catalogue& catalogue() const { return reader_.catalogue(); }
-  uint64_t capacity_bytes() const { return options_.capacity_bytes; }
   uint64_t used_bytes() const { return tree_->used_bytes(); }
   uint64_t evicted_count() const { return tree_->evicted_count(); }
   const wire::StoreCounters& counters() const { return folder_.counters(); }

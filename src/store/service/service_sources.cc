@@ -53,11 +53,12 @@ Status Service::read_ahead() {
 Status Service::check_partitions() {
   for (uint32_t i = 0; i < catalogue().partition_count(); ++i) {
     if (held_ != nullptr && !held_->holds(i)) continue;
-    const Status status = reader_.check_partition_file(i);
+    const Result<MappedFile>& file = reader_.partition_file(i);
+    if (file.ok()) continue;
     const bool has_others =
         !options_.origin.empty() || (placement_ && placement_->replica_count() > 1);
-    if (!status.ok() && !has_others) return status;
-    if (!status.ok()) report(status.error().message());
+    if (!has_others) return file.error();
+    report(file.error().message());
   }
   return {};
 }
