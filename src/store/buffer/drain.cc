@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -65,17 +64,15 @@ int errno_of(const Error& error) {
 
 }  // namespace
 
-struct BufferDrain::Impl {
+// Only the thread uses what is in the base while it runs.
+struct BufferDrain::Impl : LoadedBuffer {
   Impl(DrainOptions given, LoadedBuffer loaded, File lock)
-      : options(std::move(given)),
+      : LoadedBuffer(std::move(loaded)),
+        options(std::move(given)),
         directory(options.directory),
-        upper(loaded.journal.owner().upper),
+        upper(journal.owner().upper),
         drain_lock(std::move(lock)),
-        directories(options.directory, upper),
-        progress(loaded.progress),
-        journal(std::move(loaded.journal)),
-        model(std::move(loaded.model)),
-        has_skipped(loaded.has_skipped) {}
+        directories(options.directory, upper) {}
 
   ~Impl() { end_thread(is_stopping); }
 
@@ -123,13 +120,9 @@ struct BufferDrain::Impl {
   // Used only by the thread while it runs.
   BufferDirectories directories;
   std::set<std::string> unnoted;  // paths of records, not yet in `directories`
-  BufferProgress progress;
-  BufferJournal journal;
-  BufferModel model;
-  bool is_settled = true;      // otherwise settle() has failed
-  bool has_skipped;            // a file that was not synced before the machine was restarted
-  uint64_t failed_blocks = 0;  // how far the copy of the first record came before it failed
-  uint64_t left_until_ns = 0;  // when the process ended that drained this buffer before
+  bool is_settled = true;         // otherwise settle() has failed
+  uint64_t failed_blocks = 0;     // how far the copy of the first record came before it failed
+  uint64_t left_until_ns = 0;     // when the process ended that drained this buffer before
   std::set<fs::path> changed_here;
 };
 

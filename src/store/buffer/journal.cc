@@ -42,28 +42,22 @@ std::string encode_header(const BufferOwner& owner) {
   std::memcpy(header.boot_id, boot.data(), boot.size());
   const std::string texts = owner.upper + owner.root + owner.job;
   header.size_bytes = static_cast<uint32_t>(sizeof(header) + texts.size());
-  const auto with_header = [&] {
-    return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + texts;
-  };
-  const std::string checked = with_header().substr(wire::kBufferHeaderUnchecked);
-  header.crc = wire::buffer_crc(checked.data(), checked.size());
-  return with_header();
+  std::string out = std::string(text_of(std::as_bytes(std::span(&header, 1)))) + texts;
+  header.crc = wire::buffer_crc(out.data() + wire::kBufferHeaderUnchecked,
+                                out.size() - wire::kBufferHeaderUnchecked);
+  std::memcpy(out.data(), &header, sizeof(header));
+  return out;
 }
 
 Result<std::string> read_range(const File& file, uint64_t begin, uint64_t end) {
   std::string bytes(end - begin, '\0');
-  RETURN_IF_ERROR(
-      file.read_exactly_at(begin, std::as_writable_bytes(std::span(bytes.data(), bytes.size()))));
+  RETURN_IF_ERROR(file.read_exactly_at(begin, std::as_writable_bytes(std::span(bytes))));
   return bytes;
 }
 
-ByteView view_of(const std::string& text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
-
-Status write_new(const fs::path& path, const std::string& bytes) {
+Status write_new(const fs::path& path, ByteView bytes) {
   ASSIGN_OR_RETURN(File file, File::open(path, O_RDWR | O_CREAT | O_EXCL, 0600));
-  RETURN_IF_ERROR(file.write_at(0, view_of(bytes)));
+  RETURN_IF_ERROR(file.write_at(0, bytes));
   RETURN_IF_ERROR(file.sync());
   return file.close();
 }
@@ -109,10 +103,7 @@ Result<BufferJournal> BufferJournal::create(const fs::path& directory, const Buf
           .within(shown);
     }
   }
-  if (::mkdir(directory.c_str(), 0700) != 0) {
-    return fail_os(errno, "cannot create the buffer").within(shown);
-  }
-  for (const char* name : {wire::kBufferData, wire::kBufferNames}) {
+  for (const char* name : {"", wire::kBufferData, wire::kBufferNames}) {
     if (::mkdir((directory / name).c_str(), 0700) != 0) {
       return fail_os(errno, "cannot create the buffer").within(shown);
     }
@@ -120,10 +111,9 @@ Result<BufferJournal> BufferJournal::create(const fs::path& directory, const Buf
   const std::string header = encode_header(owner);
   BufferProgress progress = {};
   progress.offset = header.size();
-  RETURN_IF_ERROR(
-      write_new(directory / wire::kBufferProgress,
-                std::string(reinterpret_cast<const char*>(&progress), sizeof(progress))));
-  RETURN_IF_ERROR(write_new(directory / wire::kBufferJournal, header));
+  const ByteView progress_bytes = std::as_bytes(std::span(&progress, 1));
+  RETURN_IF_ERROR(write_new(directory / wire::kBufferProgress, progress_bytes));
+  RETURN_IF_ERROR(write_new(directory / wire::kBufferJournal, bytes_of(header)));
   RETURN_IF_ERROR(sync_directory(directory));
   RETURN_IF_ERROR(sync_directory(directory.parent_path()));
   return open(directory);

@@ -5,7 +5,6 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
@@ -13,7 +12,7 @@
 #include <unordered_set>
 
 #include "base/text/text.h"
-#include "store/pack/file_times.h"
+#include "store/pack/open_below.h"
 #include "store/pack/piece_source.h"
 #include "store/service/lost_pages.h"
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 
 #include "base/concurrency/thread.h"
 #include "base/text/text.h"

@@ -1,6 +1,5 @@
 #include "store/order/warm_order.h"
 
-#include <poll.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -39,11 +38,6 @@ constexpr std::chrono::seconds kPassedOverPatience{5};
 // As many reads as workers may be apart, but not an epoch.
 uint64_t window_of(uint64_t file_count) { return std::clamp<uint64_t>(file_count / 4, 16, 4096); }
 
-bool is_readable(int fd, std::chrono::milliseconds patience) {
-  pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
-  return ::poll(&polled, 1, static_cast<int>(patience.count())) > 0;
-}
-
 // Reads lines from a file or pipe; stops waiting when asked to stop.
 class OrderLines {
  public:
@@ -79,7 +73,7 @@ class OrderLines {
                     kOrderLineBytes));
       return;
     }
-    while (!is_readable(file_.fd(), kOrderLookEvery)) {
+    while (!is_readable_within(file_.fd(), kOrderLookEvery)) {
       if (is_stopping_) {
         has_ended_ = true;
         return;
@@ -141,7 +135,7 @@ class CloseWatch {
   std::vector<uint32_t> take(std::chrono::milliseconds patience) {
     std::vector<uint32_t> entries;
     alignas(inotify_event) char buffer[kOrderPieceBytes];
-    if (!is_readable(inotify_.fd(), patience)) return entries;
+    if (!is_readable_within(inotify_.fd(), patience)) return entries;
     const ssize_t size = ::read(inotify_.fd(), buffer, sizeof(buffer));
     for (ssize_t at = 0; at < size;) {
       inotify_event head{};

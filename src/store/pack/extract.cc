@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,7 +11,6 @@
 #include "base/system/cpus.h"
 #include "base/text/text.h"
 #include "hook/glob.h"
-#include "store/pack/file_times.h"
 #include "store/pack/open_below.h"
 #include "store/pack/sparse_writer.h"
 
@@ -155,17 +153,8 @@ class Extraction {
       return {};
     }));
     RETURN_IF_ERROR(writer.finish());
-    RETURN_IF_ERROR(set_status(file, entry));
+    RETURN_IF_ERROR(set_mode_and_time(file, extracted_mode(entry), entry.mtime_ns));
     return file.close();
-  }
-
-  static Status set_status(const File& file, const CatalogueEntry& entry) {
-    if (::fchmod(file.fd(), extracted_mode(entry)) != 0)
-      return fail_os(errno, "cannot set its mode");
-    if (::futimens(file.fd(), FileTimes(entry.mtime_ns).times) != 0) {
-      return fail_os(errno, "cannot set its time");
-    }
-    return {};
   }
 
   Status make_link(uint32_t index) {
@@ -176,7 +165,8 @@ class Extraction {
   Status finish_directory(uint32_t index) {
     constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
     ASSIGN_OR_RETURN(const File directory, open_below(top_, catalogue_.path(index), kFlags));
-    return set_status(directory, catalogue_.entry(index));
+    const CatalogueEntry entry = catalogue_.entry(index);
+    return set_mode_and_time(directory, extracted_mode(entry), entry.mtime_ns);
   }
 
   const PackReader& reader_;

@@ -5,9 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string>
-
-#include "store/pack/file_times.h"
 
 namespace millrace::store {
 namespace {
@@ -47,6 +44,21 @@ Result<File> open_parent(const File& directory, std::string_view path) {
 
 std::string base_name(std::string_view path) {
   return std::string(path.substr(path.rfind('/') + 1));
+}
+
+Status set_mode_and_time(const File& file, unsigned mode, int64_t mtime_ns) {
+  if (::fchmod(file.fd(), mode) != 0) return fail_os(errno, "cannot set its mode");
+  if (::futimens(file.fd(), FileTimes(mtime_ns).times) != 0) {
+    return fail_os(errno, "cannot set its time");
+  }
+  return {};
+}
+
+bool is_same_file(const File& file, const std::filesystem::path& path) {
+  struct stat opened{};
+  struct stat named{};
+  return ::fstat(file.fd(), &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 Status make_link_below(const File& directory, const std::string& path, std::string_view target,

@@ -3,11 +3,10 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/hash/crc32c.h"
 #include "base/text/text.h"
-#include "store/pack/file_times.h"
+#include "store/pack/open_below.h"
 #include "store/pack/partition.h"
 #include "store/pack/rebuild.h"
 

@@ -16,7 +16,6 @@
 #include "base/system/cpus.h"
 #include "base/text/text.h"
 #include "store/pack/catalogue.h"
-#include "store/pack/file_times.h"
 #include "store/pack/lz4.h"
 #include "store/pack/open_below.h"
 #include "store/pack/partition.h"
@@ -42,8 +41,10 @@ class NewPartition {
     made.partial_ = path.parent_path() / fmt::format(".{}.partial", path.filename().string());
     ASSIGN_OR_RETURN(made.file_,
                      File::open(made.partial_, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0666));
-    // The file of a killed packer is used again; that of a running one is not.
-    if (::flock(made.file_.fd(), LOCK_EX | LOCK_NB) != 0 || !made.has_its_name()) {
+    // The file of a killed packer is used again. That of a running one is not, nor one that another
+    // packer has completed and renamed since it was opened.
+    if (::flock(made.file_.fd(), LOCK_EX | LOCK_NB) != 0 ||
+        !is_same_file(made.file_, made.partial_)) {
       made.partial_.clear();
       return fail(Errc::kAlreadyExists, "{}: another process is writing it; wait for it",
                   printable(path.string()));
@@ -81,14 +82,6 @@ class NewPartition {
 
  private:
   NewPartition() = default;
-
-  // False if another packer has completed and renamed the file since it was opened.
-  bool has_its_name() const {
-    struct stat opened{};
-    struct stat named{};
-    return ::fstat(file_.fd(), &opened) == 0 && ::lstat(partial_.c_str(), &named) == 0 &&
-           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
-  }
 
   // A packer begins with the header, and its file has one name.
   bool is_of_a_packer() const {
@@ -173,11 +166,10 @@ class Packing {
                   "{}: is inside of the directory that is packed; choose another place",
                   printable(options_.directory.string()));
     }
-    WalkReport walked;
-    ASSIGN_OR_RETURN(Tree tree, options_.files.empty() ? walk_directory(options_.source.string(),
-                                                                        walked, options_.on_listed)
-                                                       : chosen_files());
-    report_.skipped = std::move(walked.skipped);
+    ASSIGN_OR_RETURN(Tree tree, options_.files.empty()
+                                    ? walk_directory(options_.source.string(), report_.skipped,
+                                                     options_.on_listed)
+                                    : chosen_files());
     ASSIGN_OR_RETURN(plan_, make_plan(std::move(tree), options_));
     plan_.origin = fs::canonical(options_.source, error).string();
     return make_pack_directory(options_.directory);

@@ -1,7 +1,5 @@
 #include "store/pack/partition.h"
 
-#include <cstring>
-
 #include "base/bytes.h"
 #include "base/hash/crc32c.h"
 #include "base/text/text.h"
@@ -20,18 +18,12 @@ uint32_t checksum_of(const Struct& fields) {
   return crc32c(std::as_bytes(std::span(&fields, 1)).first(offsetof(Struct, crc32c)));
 }
 
-template <typename Struct>
-Result<Struct> read_at(ByteView bytes, uint64_t offset) {
-  ByteReader reader(bytes.subspan(static_cast<size_t>(offset)));
-  return reader.read<Struct>();
-}
-
 Result<PackHeader> read_pack_header(ByteView bytes) {
   if (bytes.size() < sizeof(PackHeader) + sizeof(PackFooter)) {
     return fail(Errc::kCorrupt, "it has {} bytes, too few for a partition; pack it again",
                 bytes.size());
   }
-  ASSIGN_OR_RETURN(const PackHeader header, read_at<PackHeader>(bytes, 0));
+  ASSIGN_OR_RETURN(const PackHeader header, ByteReader(bytes).read<PackHeader>());
   if (header.magic != wire::kPackMagic) {
     return fail(Errc::kCorrupt, "it does not begin like a partition of a pack");
   }
@@ -48,7 +40,7 @@ Result<PackHeader> read_pack_header(ByteView bytes) {
 
 Result<PackFooter> read_pack_footer(ByteView bytes, uint64_t identity) {
   const uint64_t at = bytes.size() - sizeof(PackFooter);
-  ASSIGN_OR_RETURN(const PackFooter footer, read_at<PackFooter>(bytes, at));
+  ASSIGN_OR_RETURN(const PackFooter footer, ByteReader(bytes.subspan(at)).read<PackFooter>());
   if (footer.magic != wire::kPackEndMagic || footer.crc32c != checksum_of(footer)) {
     return fail(Errc::kCorrupt,
                 "it does not end with a footer at byte {}: it was truncated; copy or pack it again",
@@ -64,15 +56,11 @@ Result<PackFooter> read_pack_footer(ByteView bytes, uint64_t identity) {
   return footer;
 }
 
-bool is_valid_kind(const PackRecord& record) {
-  return record.kind >= EntryKind::kFile && record.kind <= EntryKind::kLink;
-}
-
 Status check_record(const IndexRecord& record, uint64_t members_end) {
   const PackRecord& fields = record.fields;
   RETURN_IF_ERROR(check_path(record.path));
-  if (!is_valid_kind(fields) || fields.mode > 07777 || fields.reserved != 0 ||
-      (fields.flags & ~wire::kEntryBroadcast) != 0) {
+  if (fields.kind < EntryKind::kFile || fields.kind > EntryKind::kLink || fields.mode > 07777 ||
+      fields.reserved != 0 || (fields.flags & ~wire::kEntryBroadcast) != 0) {
     return fail(Errc::kCorrupt, "its kind ({}), mode ({:o}) or flags ({}) are not possible",
                 static_cast<unsigned>(fields.kind), fields.mode, fields.flags);
   }

@@ -14,7 +14,6 @@
 
 #include "base/hash/crc32c.h"
 #include "base/text/text.h"
-#include "store/pack/file_times.h"
 #include "store/pack/open_below.h"
 #include "wire/pack_file.h"
 

@@ -1,7 +1,6 @@
 #include "store/pack/plan.h"
 
 #include <algorithm>
-#include <numeric>
 #include <queue>
 
 #include "base/bytes.h"

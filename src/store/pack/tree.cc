@@ -7,14 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <utility>
 
 #include "base/hash/crc32c.h"
 #include "base/text/text.h"
-#include "store/pack/file_times.h"
 #include "store/pack/open_below.h"
 #include "wire/catalogue_view.h"
 
@@ -74,9 +72,9 @@ void set_target(Tree& tree, std::string_view target, CatalogueEntry& entry) {
 
 class Walk {
  public:
-  Walk(const std::string& root, WalkReport& report,
+  Walk(const std::string& root, std::vector<std::string>& skipped,
        const std::function<void(uint64_t)>& on_progress)
-      : root_(root), report_(report), on_progress_(on_progress) {}
+      : root_(root), skipped_(skipped), on_progress_(on_progress) {}
 
   Result<Tree> run() {
     ASSIGN_OR_RETURN(top_, open_directory(root_));
@@ -131,7 +129,7 @@ class Walk {
     } else if (S_ISLNK(status.st_mode)) {
       kind = EntryKind::kLink;
     } else if (!S_ISREG(status.st_mode)) {
-      report_.skipped.push_back(path.empty() ? name : fmt::format("{}/{}", path, name));
+      skipped_.push_back(path.empty() ? name : fmt::format("{}/{}", path, name));
       return {};
     }
     if (tree_.entries.size() >= wire::kEntryMax) {
@@ -166,7 +164,7 @@ class Walk {
   }
 
   const std::string root_;
-  WalkReport& report_;
+  std::vector<std::string>& skipped_;
   const std::function<void(uint64_t)>& on_progress_;
   File top_;
   Tree tree_;
@@ -328,9 +326,9 @@ std::string Tree::path(uint32_t index) const {
   return path;
 }
 
-Result<Tree> walk_directory(const std::string& root, WalkReport& report,
+Result<Tree> walk_directory(const std::string& root, std::vector<std::string>& skipped,
                             const std::function<void(uint64_t)>& on_progress) {
-  return Walk(root, report, on_progress).run();
+  return Walk(root, skipped, on_progress).run();
 }
 
 Result<Tree> tree_of(std::vector<Member> members) { return Assembly(std::move(members)).run(); }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -32,12 +31,8 @@ struct Tree {
   std::string path(uint32_t index) const;              // relative to the root
 };
 
-struct WalkReport {
-  std::vector<std::string> skipped;  // sockets, pipes and devices
-};
-
-// The tree below a directory. Links are not followed.
-Result<Tree> walk_directory(const std::string& root, WalkReport& report,
+// The tree below a directory. Links are not followed; sockets, pipes and devices are only listed.
+Result<Tree> walk_directory(const std::string& root, std::vector<std::string>& skipped,
                             const std::function<void(uint64_t entries)>& on_progress = {});
 
 // A file, directory or link from elsewhere. The names and the parent of `entry` are not used; for a

@@ -30,7 +30,6 @@
 #include <vector>
 
 #include "base/base.h"
-#include "base/io/file.h"
 #include "base/result.h"
 #include "store/peers/peer_channel.h"
 #include "store/peers/peer_table.h"

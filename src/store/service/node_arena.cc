@@ -15,10 +15,6 @@ using wire::kPlaceAlignment;
 using wire::kPlaceNone;
 using wire::kPlaceRefused;
 
-int os_error_of_place(const Error& error) {
-  return error.code() == Errc::kExhausted ? ENOSPC : EIO;
-}
-
 // A file of that length, without blocks.
 Result<File> make_sparse_file(const std::filesystem::path& path, uint64_t size_bytes) {
   ASSIGN_OR_RETURN(File file, File::open(path, O_RDWR | O_CREAT | O_EXCL, 0600));
@@ -29,9 +25,9 @@ Result<File> make_sparse_file(const std::filesystem::path& path, uint64_t size_b
 }  // namespace
 
 Result<std::unique_ptr<NodeArena>> NodeArena::create(const Catalogue& catalogue,
-                                                     const MemberSources& sources,
+                                                     const MemberSources& sources, NodeTree& tree,
                                                      NodeArenaOptions options) {
-  std::unique_ptr<NodeArena> made(new NodeArena(catalogue, sources, std::move(options)));
+  std::unique_ptr<NodeArena> made(new NodeArena(catalogue, sources, tree, std::move(options)));
   RETURN_IF_ERROR(made->make_files());
   return made;
 }
@@ -64,11 +60,7 @@ NodeArena::~NodeArena() {
 }
 
 void NodeArena::place(uint64_t index, BlockCodec& codec, MadeCallback done) {
-  if (index >= catalogue_.entry_count() ||
-      catalogue_.entry(static_cast<uint32_t>(index)).kind != wire::EntryKind::kFile) {
-    done(EINVAL);
-    return;
-  }
+  if (!is_file_in(catalogue_, index)) return done(EINVAL);
   const auto entry = static_cast<uint32_t>(index);
   {
     const std::lock_guard lock(mutex_);
@@ -91,7 +83,7 @@ int NodeArena::place_first(uint32_t entry, BlockCodec& codec) {
   const uint64_t size_bytes = catalogue_.entry(entry).size_bytes;
   const uint64_t room_bytes =
       (size_bytes + kPlaceAlignment - 1) / kPlaceAlignment * kPlaceAlignment;
-  if (!options_.reserve(room_bytes)) {
+  if (!tree_.reserve(room_bytes)) {
     place_of(entry).store(kPlaceRefused, std::memory_order_release);
     return ENOSPC;
   }
@@ -107,9 +99,9 @@ int NodeArena::place_first(uint32_t entry, BlockCodec& codec) {
   // The room stays unused: failures are rare, and the next file may follow already.
   ::fallocate(arena_.fd(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
               static_cast<off_t>(offset_bytes), static_cast<off_t>(room_bytes));
-  options_.release(room_bytes);
+  tree_.release(room_bytes);
   if (options_.on_problem) options_.on_problem(status.error());
-  return os_error_of_place(status.error());
+  return os_error_of(status.error());
 }
 
 Status NodeArena::write(uint32_t entry, uint64_t offset_bytes, BlockCodec& codec) {

@@ -27,8 +27,6 @@ namespace millrace::store {
 struct NodeArenaOptions {
   std::filesystem::path directory;  // of the node
   uint64_t capacity_bytes = 0;      // shared with the tree, which counts
-  std::function<bool(uint64_t bytes)> reserve;
-  std::function<void(uint64_t bytes)> release;
   // Called by any thread; may be empty.
   std::function<void(uint64_t size_bytes)> on_placed;
   std::function<void(const Error& error)> on_problem;  // a source failed; another one may follow
@@ -36,9 +34,9 @@ struct NodeArenaOptions {
 
 class NodeArena {
  public:
-  // Creates the two files. The catalogue and the sources must live longer.
+  // Creates the two files. The catalogue, the sources and the tree must live longer.
   static Result<std::unique_ptr<NodeArena>> create(const Catalogue& catalogue,
-                                                   const MemberSources& sources,
+                                                   const MemberSources& sources, NodeTree& tree,
                                                    NodeArenaOptions options);
   ~NodeArena();
   NodeArena(const NodeArena&) = delete;
@@ -49,8 +47,9 @@ class NodeArena {
   void place(uint64_t index, BlockCodec& codec, MadeCallback done);
 
  private:
-  NodeArena(const Catalogue& catalogue, const MemberSources& sources, NodeArenaOptions options)
-      : catalogue_(catalogue), sources_(sources), options_(std::move(options)) {}
+  NodeArena(const Catalogue& catalogue, const MemberSources& sources, NodeTree& tree,
+            NodeArenaOptions options)
+      : catalogue_(catalogue), sources_(sources), tree_(tree), options_(std::move(options)) {}
 
   Status make_files();
   std::atomic_ref<uint64_t> place_of(uint32_t entry) const {
@@ -61,6 +60,7 @@ class NodeArena {
 
   const Catalogue& catalogue_;
   const MemberSources& sources_;
+  NodeTree& tree_;
   const NodeArenaOptions options_;
   File arena_;
   uint64_t arena_bytes_ = 0;

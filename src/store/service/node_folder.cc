@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <ranges>
 #include <set>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "base/io/directory.h"
 #include "base/io/mapped_file.h"
 #include "base/text/text.h"
+#include "store/pack/open_below.h"
 #include "store/peers/peer_table.h"
 #include "wire/catalogue_view.h"
 #include "wire/store_order.h"
@@ -48,14 +48,6 @@ bool lock_directory(const File& directory, int flags) {
   return outcome == 0;
 }
 
-// Whether the name still leads to the open directory.
-bool is_same(const File& directory, const fs::path& path) {
-  struct stat opened{};
-  struct stat named{};
-  return ::fstat(directory.fd(), &opened) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 
 // Locks a new directory. Another service may take it for a stale one before it is locked, and
@@ -63,7 +55,8 @@ constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 std::optional<File> make_locked(const fs::path& path) {
   if (::mkdir(path.c_str(), 0700) != 0) return std::nullopt;
   auto opened = File::open(path, kDirectoryFlags);
-  if (!opened.ok() || !lock_directory(*opened, 0) || !is_same(*opened, path)) return std::nullopt;
+  if (!opened.ok() || !lock_directory(*opened, 0) || !is_same_file(*opened, path))
+    return std::nullopt;
   return *std::move(opened);
 }
 
@@ -144,11 +137,6 @@ bool remove_if_stale(const fs::path& path) {
   return true;
 }
 
-bool waits_until_readable(int fd, std::chrono::milliseconds patience) {
-  pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
-  return ::poll(&waiting, 1, static_cast<int>(patience.count())) == 1;
-}
-
 Status check_state(const wire::StoreState& state, size_t size_bytes) {
   if (size_bytes != sizeof(state)) {
     return fail(Errc::kCorrupt, "has {} bytes, but the state of a store has {}", size_bytes,
@@ -204,6 +192,11 @@ std::vector<fs::path> find_kept(const fs::path& parent) {
     if (entry.path().filename().native().starts_with(kKeptPrefix)) found.push_back(entry.path());
   }
   return found;
+}
+
+bool is_readable_within(int fd, std::chrono::milliseconds patience) {
+  pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&waiting, 1, static_cast<int>(patience.count())) == 1;
 }
 
 // The 22nd field. The second is the name of the program in parentheses, which may contain both
@@ -317,9 +310,9 @@ Status end_node(const NodeStatus& node, std::chrono::milliseconds patience) {
     if (::syscall(SYS_pidfd_send_signal, process.fd(), SIGTERM, nullptr, 0) != 0) {
       return fail_os(errno, fmt::format("cannot end process {}", pid));
     }
-    if (!waits_until_readable(process.fd(), patience)) {
+    if (!is_readable_within(process.fd(), patience)) {
       ::syscall(SYS_pidfd_send_signal, process.fd(), SIGKILL, nullptr, 0);
-      waits_until_readable(process.fd(), patience);
+      is_readable_within(process.fd(), patience);
     }
   }
   std::error_code error;

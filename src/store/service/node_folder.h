@@ -42,6 +42,9 @@ std::vector<std::string> foreign_files(const std::filesystem::path& node);
 std::filesystem::path kept_of(const std::filesystem::path& node);
 std::vector<std::filesystem::path> find_kept(const std::filesystem::path& parent);
 
+// Waits until there is something to read, or until a process has ended (of a pidfd).
+bool is_readable_within(int fd, std::chrono::milliseconds patience);
+
 // The start time of a process as in /proc/PID/stat; 0 if there is none.
 uint64_t process_start_time(pid_t pid);
 

@@ -6,11 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/system/memory.h"
 #include "base/text/text.h"
-#include "store/pack/file_times.h"
 #include "store/pack/open_below.h"
 #include "store/pack/sparse_writer.h"
 
@@ -33,8 +31,6 @@ uint64_t ahead_max(uint64_t held_count) { return std::clamp<uint64_t>(held_count
 constexpr size_t kLookAtMax = 64;
 constexpr size_t kEvictMax = 1024;
 constexpr int kSkipMax = 1 << 16;
-
-int os_error_of(const Error& error) { return error.code() == Errc::kExhausted ? ENOSPC : EIO; }
 
 }  // namespace
 
@@ -92,11 +88,7 @@ Status NodeTree::make_link(uint32_t index) {
 }
 
 void NodeTree::make(uint64_t index, BlockCodec& codec, MadeCallback done) {
-  if (index >= catalogue_.entry_count() ||
-      catalogue_.entry(static_cast<uint32_t>(index)).kind != EntryKind::kFile) {
-    done(EINVAL);
-    return;
-  }
+  if (!is_file_in(catalogue_, index)) return done(EINVAL);
   const auto entry = static_cast<uint32_t>(index);
   bool is_made = false;
   {
@@ -287,10 +279,7 @@ Status NodeTree::write_file(uint32_t index, const std::string& name, BlockCodec&
       if (failed.error().code() == Errc::kExhausted) break;  // another source would not help
       continue;
     }
-    if (::fchmod(file.fd(), entry.mode) != 0) return fail_os(errno, "cannot set the mode");
-    if (::futimens(file.fd(), FileTimes(entry.mtime_ns).times) != 0) {
-      return fail_os(errno, "cannot set the time");
-    }
+    RETURN_IF_ERROR(set_mode_and_time(file, entry.mode, entry.mtime_ns));
     return file.close();
   }
   if (!failed.ok()) return failed;

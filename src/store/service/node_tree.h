@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -29,6 +30,16 @@ namespace millrace::store {
 
 // How a request for a file ended: an errno value, 0 for success.
 using MadeCallback = std::function<void(int os_error)>;
+
+inline int os_error_of(const Error& error) {
+  return error.code() == Errc::kExhausted ? ENOSPC : EIO;
+}
+
+// Whether `index`, which a client has sent, is a file of the catalogue.
+inline bool is_file_in(const Catalogue& catalogue, uint64_t index) {
+  return index < catalogue.entry_count() &&
+         catalogue.entry(static_cast<uint32_t>(index)).kind == wire::EntryKind::kFile;
+}
 
 // The files that are being made, and who waits for each besides its maker. Guarded by the owner.
 class InMaking {

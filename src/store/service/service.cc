@@ -123,10 +123,6 @@ Status Service::prepare(std::optional<PeersOptions> peers) {
   RETURN_IF_ERROR(choose_directories());
   RETURN_IF_ERROR(open_sources(std::move(peers)));
   const uint64_t reserved = held_ != nullptr ? held_->reserved_bytes() : 0;
-  const auto note_made = [this](uint64_t size_bytes) {
-    add_to_counter(folder_.counters().materialised, 1);
-    add_to_counter(folder_.counters().bytes, size_bytes);
-  };
   const auto note_gone = [this](uint64_t size_bytes) {
     add_to_counter(folder_.counters().materialised, ~uint64_t{0});  // -1
     add_to_counter(folder_.counters().bytes, ~size_bytes + 1);
@@ -137,7 +133,7 @@ Status Service::prepare(std::optional<PeersOptions> peers) {
                               {.tree = node() / wire::kStoreTreeDirectory,
                                .making = node() / wire::kStoreMakingDirectory,
                                .capacity_bytes = options_.capacity_bytes - reserved,
-                               .on_made = note_made,
+                               .on_made = [this](uint64_t n) { note_made(n); },
                                .on_gone = note_gone,
                                .on_problem = [this](const Error& e) { report(e.message()); }}));
   if (options_.is_fast) RETURN_IF_ERROR(make_arena());
@@ -239,17 +235,11 @@ Status Service::open_buffer() {
 }
 
 Status Service::make_arena() {
-  const auto note_placed = [this](uint64_t size_bytes) {
-    add_to_counter(folder_.counters().materialised, 1);
-    add_to_counter(folder_.counters().bytes, size_bytes);
-  };
   ASSIGN_OR_RETURN(
-      arena_, NodeArena::create(catalogue(), sources_,
+      arena_, NodeArena::create(catalogue(), sources_, *tree_,
                                 {.directory = node(),
                                  .capacity_bytes = options_.capacity_bytes,
-                                 .reserve = [this](uint64_t n) { return tree_->reserve(n); },
-                                 .release = [this](uint64_t n) { tree_->release(n); },
-                                 .on_placed = note_placed,
+                                 .on_placed = [this](uint64_t n) { note_made(n); },
                                  .on_problem = [this](const Error& e) { report(e.message()); }}));
   return {};
 }
@@ -437,6 +427,11 @@ void Service::report(const std::string& line) {
   if (++line_count_ > kLinesMax) return;
   options_.log(line);
   if (line_count_ == kLinesMax) options_.log("further problems are only counted");
+}
+
+void Service::note_made(uint64_t size_bytes) {
+  add_to_counter(folder_.counters().materialised, 1);
+  add_to_counter(folder_.counters().bytes, size_bytes);
 }
 
 void Service::note_refusal() {

@@ -128,6 +128,7 @@ class Service {
   void drop(Connection& connection);
   void reply(Connection& connection, const wire::StoreRequest& request, int os_error);
   void report(const std::string& line);
+  void note_made(uint64_t size_bytes);
   void note_refusal();
   Result<PeerAnswer> answer_flush(ByteView question) const;
 

@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 
 #include "base/system/subprocess.h"
@@ -67,18 +66,6 @@ std::string table_in(std::string_view text) {
   return std::string(text.substr(first, end - first));
 }
 
-// Returns whether the services are ready; if not, the launcher has closed its output.
-bool wait_until_ready(const File& output, std::string& text) {
-  char buffer[4096];
-  for (;;) {
-    const ssize_t size = ::read(output.fd(), buffer, sizeof(buffer));
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return false;
-    text.append(buffer, static_cast<size_t>(size));
-    if (text.find(kGroupReady) != std::string::npos) return true;
-  }
-}
-
 // Asks all services to end. Returns whether they do; then their ranks end, too.
 bool end_services(const std::string& table) {
   auto places = read_table(table);
@@ -91,21 +78,16 @@ bool end_services(const std::string& table) {
   return peers.ask(own, wire::PeerKind::kEnd, {}).ok() && are_others_ending;
 }
 
-bool ends_within(const File& launcher, std::chrono::milliseconds patience) {
-  pollfd end{.fd = launcher.fd(), .events = POLLIN, .revents = 0};
-  return ::poll(&end, 1, static_cast<int>(patience.count())) != 0;
-}
-
 // The services end first, and clean up. SIGTERM to the launcher is only for what remains: mpirun
 // passes it on to its ranks, but srun kills all processes of its step at once, and the files of
 // the services would stay in the memory of the nodes.
 void end_group(const Launched& launched, const File& launcher, const std::string& table) {
-  if (end_services(table) ? ends_within(launcher, kEndingPatience)
-                          : ends_within(launcher, kLauncherPatience)) {
+  if (end_services(table) ? is_readable_within(launcher.fd(), kEndingPatience)
+                          : is_readable_within(launcher.fd(), kLauncherPatience)) {
     return;
   }
   ::kill(launched.pid, SIGTERM);
-  if (!ends_within(launcher, kLauncherPatience)) ::kill(launched.pid, SIGKILL);
+  if (!is_readable_within(launcher.fd(), kLauncherPatience)) ::kill(launched.pid, SIGKILL);
 }
 
 // Returns when the launcher ends, or must end.
@@ -131,8 +113,8 @@ int run_keeper(const ServiceGroupOptions& options, File reports) {
     tell(reports, kGroupFailed, launched.error().message());
     return 1;
   }
-  std::string printed;
-  if (!wait_until_ready(launched->output, printed)) {
+  const std::string printed = read_until(launched->output, kGroupReady);
+  if (printed.find(kGroupReady) == std::string::npos) {  // the launcher has closed its output
     int status = 0;
     ::waitpid(launched->pid, &status, 0);
     tell(reports, kGroupFailed,
@@ -160,7 +142,7 @@ Result<StartedService> start_service_group(ServiceGroupOptions options) {
     ::_exit(run_keeper(options, std::move(pipe.writing)));
   }
   static_cast<void>(pipe.writing.close());
-  const std::string report = read_all(pipe.reading);
+  const std::string report = read_until(pipe.reading);
   if (report.starts_with(kGroupStarted)) {
     return StartedService{
         .pid = keeper, .node = std::move(options.node), .table = report.substr(1)};

@@ -141,7 +141,7 @@ Result<PeersOptions> join_peers(const ChildPipes& pipes) {
   PeersOptions peers;
   ASSIGN_OR_RETURN(peers.listener, listen_for_peers());
   tell(pipes.reports, kPlace, place_text(place_of(peers.listener)) + "\n");
-  const std::string text = read_all(pipes.table);
+  const std::string text = read_until(pipes.table);
   const size_t line_end = std::min(text.find('\n'), text.size());
   if (text.empty()) return fail(Errc::kCancelled, "the other services could not be found");
   peers.own = static_cast<Rank>(std::strtoul(text.c_str(), nullptr, 10));
@@ -273,7 +273,7 @@ Result<StartedService> start_service_process(ServiceProcessOptions options) {
   pipes.reports = std::move(reports.writing);
   ASSIGN_OR_RETURN(const pid_t child,
                    fork_service(std::move(options), std::move(pipes), {&reports.reading}));
-  const std::string report = read_all(reports.reading);
+  const std::string report = read_until(reports.reading);
   ASSIGN_OR_RETURN(std::filesystem::path node, node_in(report, child));
   return StartedService{.pid = child, .node = std::move(node)};
 }
@@ -299,7 +299,7 @@ Result<RankService> start_rank_service(ServiceProcessOptions options,
       fmt::format("{}\n{}", comm::index_of(member->own), table_text(member->table));
   static_cast<void>(!::write(table.writing.fd(), text.data(), text.size()));
   RETURN_IF_ERROR(table.writing.close());
-  ASSIGN_OR_RETURN(std::filesystem::path node, node_in(read_all(reports.reading), child));
+  ASSIGN_OR_RETURN(std::filesystem::path node, node_in(read_until(reports.reading), child));
   return RankService{.pid = child,
                      .node = std::move(node),
                      .lines = std::move(lines.reading),
@@ -352,15 +352,16 @@ Result<ProcessPipe> make_pipe() {
   return ProcessPipe{File(ends[0]), File(ends[1])};
 }
 
-std::string read_all(const File& pipe) {
+std::string read_until(const File& pipe, std::string_view last) {
   std::string text;
   char buffer[4096];
-  for (;;) {
+  while (last.empty() || text.find(last) == std::string::npos) {
     const ssize_t size = ::read(pipe.fd(), buffer, sizeof(buffer));
     if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return text;
+    if (size <= 0) break;
     text.append(buffer, static_cast<size_t>(size));
   }
+  return text;
 }
 
 bool tell(const File& pipe, char kind, const std::string& text) {

@@ -79,8 +79,8 @@ struct ProcessPipe {
   File writing;
 };
 Result<ProcessPipe> make_pipe();
-// Up to its end.
-std::string read_all(const File& pipe);
+// Up to its end, or to where `last` is in it.
+std::string read_until(const File& pipe, std::string_view last = {});
 // One letter, then the text. False if nobody reads it.
 bool tell(const File& pipe, char kind, const std::string& text);
 // Blocks the signals that end a service; readable when one of them has come.

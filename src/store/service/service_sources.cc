@@ -1,12 +1,9 @@
 // The service, its second half: where files come from, and what peers ask.
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "base/bytes.h"
 #include "base/system/memory.h"
-#include "base/text/text.h"
-#include "base/text/units.h"
 #include "store/service/service.h"
 
 namespace millrace::store {
