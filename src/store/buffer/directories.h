@@ -2,9 +2,8 @@
 // directory.
 //
 // A buffer that was left is executed later. Somebody may have put another directory in the place of
-// one that the job wrote to: its files have old times, and still are not those that the job wanted
-// to replace or remove. Without this file, or with a damaged one, nothing is known, which is no
-// error. Not thread-safe.
+// one that the job wrote to: its files are not those that the job wanted to replace or remove.
+// Without this file, or with a damaged one, nothing is known, which is no error. Not thread-safe.
 #pragma once
 
 #include <fcntl.h>

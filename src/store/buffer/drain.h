@@ -1,10 +1,9 @@
 // BufferDrain: copies the files of a buffer to the upper directory, and repeats renames and
 // removals there, in the order of the journal. docs/design/store-buffer.md.
 //
-// One thread does the work. One process drains a buffer (it locks drain.lock); programs of the node
-// go on changing the buffer meanwhile. What fails stops the queue, and is tried again. A file is
-// removed from the buffer only when it is durable in the upper directory, or when a program has
-// removed or replaced it.
+// One process drains a buffer (it locks drain.lock), with one thread. What fails stops the queue,
+// and is tried again. A file is removed from the buffer only when it is durable in the upper
+// directory, or when a program has removed or replaced it.
 #pragma once
 
 #include <chrono>

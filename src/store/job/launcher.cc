@@ -6,16 +6,12 @@
 #include <filesystem>
 
 #include "base/system/subprocess.h"
+#include "store/job/program_environment.h"
 #include "store/service/node_folder.h"
 #include "store/service/service_group.h"
 
 namespace millrace::store {
 namespace {
-
-std::string variable_of(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 
 std::vector<std::string> mpirun_words(const JobHosts& hosts) {
   std::vector<std::string> words = {"mpirun", "--map-by", "ppr:1:node", "--bind-to", "none"};

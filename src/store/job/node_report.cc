@@ -2,28 +2,19 @@
 
 #include <fcntl.h>
 
-#include <cstdlib>
 #include <cstring>
 
 #include "base/io/file.h"
 #include "base/text/text.h"
 #include "store/job/job.h"
+#include "store/job/program_environment.h"
 #include "wire/catalogue.h"
 
 namespace millrace::store {
-namespace {
-
-// MILLRACE_STORE; empty if it is not set.
-std::string node_of_job() {
-  const char* const variable = std::getenv(wire::kStoreVariable);
-  return variable != nullptr ? variable : "";
-}
-
-}  // namespace
 
 Result<NodeStatus> choose_node(const NodeChoice& choice) {
   if (choice.node) return read_node(*choice.node);
-  const std::string of_job = node_of_job();
+  const std::string of_job = variable_of(wire::kStoreVariable);
   if (!of_job.empty()) return read_node(of_job).within(wire::kStoreVariable);
   std::vector<NodeStatus> nodes = find_nodes(choice.local);
   if (nodes.size() == 1) return std::move(nodes.front());
@@ -40,7 +31,7 @@ Result<NodeStatus> choose_node(const NodeChoice& choice) {
 }
 
 Result<std::vector<NodeStatus>> list_nodes(const NodeChoice& choice) {
-  if (!choice.node && node_of_job().empty()) return find_nodes(choice.local);
+  if (!choice.node && variable_of(wire::kStoreVariable).empty()) return find_nodes(choice.local);
   ASSIGN_OR_RETURN(NodeStatus node, choose_node(choice));
   return std::vector<NodeStatus>{std::move(node)};
 }

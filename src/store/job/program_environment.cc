@@ -15,11 +15,6 @@ namespace fs = std::filesystem;
 // mca_base_env_list itself cannot be combined with mpirun -x.
 constexpr char kForwardedVariable[] = "OMPI_MCA_mca_base_env_list_internal";
 
-std::string variable_of(const char* name) {
-  const char* const value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 struct StoreVariables {
   std::string preload;    // LD_PRELOAD
   std::string forwarded;  // kForwardedVariable
@@ -32,6 +27,11 @@ StoreVariables variables_for(const fs::path& node, const fs::path& library) {
 }
 
 }  // namespace
+
+std::string variable_of(const char* name) {
+  const char* const value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
 
 Result<fs::path> find_client_library() {
   ASSIGN_OR_RETURN(fs::path named, library_named_by("MILLRACE_STORE_LIBRARY"));

@@ -9,6 +9,9 @@
 
 namespace millrace::store {
 
+// A variable of our environment; empty if it is not set.
+std::string variable_of(const char* name);
+
 // The preload library: MILLRACE_STORE_LIBRARY, or the one that belongs to this program.
 Result<std::filesystem::path> find_client_library();
 

@@ -2,9 +2,8 @@
 // cannot reach: static ones, and those that make system calls themselves.
 //
 // Read-only, by FUSE (an optional part of the build). It needs no root if fusermount3 is installed.
-// Inodes are those of the catalogue. Nothing changes, so the kernel keeps names and bytes, and
-// opens files without asking. A file that is damaged is read from the origin, with one line in the
-// log; without an origin it gives EIO.
+// A file that is damaged is read from the origin, with one line in the log; without an origin it
+// gives EIO.
 #pragma once
 
 #include <filesystem>

@@ -1,12 +1,11 @@
 // ComingUses: which files of a node to fetch next, and which to give up, from the orders of coming
 // reads that its loaders gave.
 //
-// The orders of several loaders are merged by assuming that all read equally fast, as the ranks of
-// a job do: the i-th read after a loader joined has the time of joining + i. A loader that has
-// fallen far behind, such as that of the validation during an epoch of training, does not count
-// until it reads again; its files would never become free otherwise. While there are orders, takes
-// about 8 bytes for each entry of the catalogue, 20 for each known read, and 50 for each file that
-// is held and has a known use. Not thread-safe.
+// The orders of several loaders are merged by assuming that all read equally fast: the i-th read
+// after a loader joined has the time of joining + i. A loader that has fallen far behind, such as
+// that of the validation, does not count until it reads again; its files would never become free
+// otherwise. Takes about 8 bytes for each entry of the catalogue, 20 for each known read, and 50
+// for each file that is held and has a known use. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,7 @@
 // OrderFeed: tells the service of a node what this process will read, in order.
 //
-// A thread finds the entries of the coming files and writes them into the memory that it shares
-// with the service (wire/store_order.h), far ahead of the reads. It ends with this. If the service
-// does not answer or ends, nothing is announced, and reads go on without it.
+// A thread writes the entries of the coming files into the memory that it shares with the service
+// (wire/store_order.h), far ahead of the reads. If the service ends, reads go on without it.
 #pragma once
 
 #include <atomic>

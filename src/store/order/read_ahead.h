@@ -1,12 +1,10 @@
 // ReadAhead: reads whole partitions of a shared file system, soon after the first files of each
 // were needed.
 //
-// Programs read the files of an epoch in random order, and a shared file system answers each read
-// after a round trip. But all files of the partition will be needed. So a thread reads it from its
-// beginning to its end, in large pieces, into the page cache, and makes the files whose bytes have
-// arrived; most are then there before they are needed. The kernel may drop the pages when memory is
-// short: nothing but time is lost. Partitions follow each other in the order of their first use,
-// until the budget is used up. Thread-safe.
+// A shared file system answers each read after a round trip, but all files of the partition will be
+// needed. So a thread reads it from its beginning to its end, in large pieces, into the page cache,
+// and makes the files whose bytes have arrived. Partitions follow each other in the order of their
+// first use, until the budget is used up. Thread-safe.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,5 @@
-// warm: asks the service of a node for files before programs need them.
-//
-// In the order of the catalogue, many at a time, until all are there or the capacity is used up.
+// warm: asks the service of a node for files before programs need them, in the order of the
+// catalogue, until all are there or the capacity is used up.
 #pragma once
 
 #include <cstdint>

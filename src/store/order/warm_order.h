@@ -1,9 +1,8 @@
 // warm_in_order: tells the service of a node what programs will read, in order, for programs that
 // cannot say it themselves (`store warm --order`).
 //
-// Lines with paths come from a descriptor, which may be a pipe. The service fetches these files
-// ahead and keeps them by that order (order_feed.h). How far the programs are is seen from the
-// files that they close, by inotify; nothing depends on the programs.
+// Lines with paths come from a descriptor, which may be a pipe. How far the programs are is seen
+// from the files that they close, by inotify.
 #pragma once
 
 #include <cstdint>

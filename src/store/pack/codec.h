@@ -2,8 +2,7 @@
 // byte shuffle. docs/formats/pack.md, "Members".
 //
 // Which encoding a member gets depends only on its bytes, so packing the same files again gives the
-// same pack by the same libraries. The only place in store that includes zstd. Not
-// thread-safe: each thread has its own.
+// same pack by the same libraries. Not thread-safe: each thread has its own.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,8 @@
 // extract: writes the files of a pack into a directory, as they were.
 //
-// Bytes, modes, times and symbolic links. The owner is whoever extracts, so set-user-ID and
-// set-group-ID bits are dropped. Two names of one file become two files, and long runs of zeros
-// become holes. The directory must be new or empty, and links are made last, so nothing can be
-// written outside of it.
+// The owner is whoever extracts, so set-user-ID and set-group-ID bits are dropped. Two names of one
+// file become two files, and long runs of zeros become holes. The directory must be new or empty,
+// and links are made last, so nothing can be written outside of it.
 #pragma once
 
 #include <cstdint>

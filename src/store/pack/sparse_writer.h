@@ -1,7 +1,5 @@
-// SparseWriter: writes the bytes of a new file from its start. Long runs of zeros become holes.
-//
-// A hole reads as zeros and takes no space, so a sparse file that was packed is sparse again.
-// Not thread-safe.
+// SparseWriter: writes the bytes of a new file from its start. Long runs of zeros become holes, so
+// a sparse file that was packed is sparse again. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -222,12 +222,10 @@ class Assembly {
 
  private:
   static Status check_target(const Member& member) {
-    const bool is_link = member.entry.kind == EntryKind::kLink;
+    if (member.entry.kind != EntryKind::kLink) return {};
     const std::string& target = member.target;
-    if (!is_link) return {};
-    if (!target.empty() && target.size() <= kTargetBytesMax &&
-        target.find('\0') == std::string::npos)
-      return {};
+    const bool has_zero = target.find('\0') != std::string::npos;
+    if (!target.empty() && target.size() <= kTargetBytesMax && !has_zero) return {};
     return fail(Errc::kCorrupt, "the target of the link has {} bytes, or a zero byte",
                 target.size());
   }

@@ -4,16 +4,15 @@
 //   RETURN_IF_ERROR(peers.start());
 //   ASSIGN_OR_RETURN(const std::string answer, peers.ask(Rank{2}, kind, question));
 //
-// TCP connections, one for each question in flight, kept for the next one. The thread that asks
-// waits for the answer itself, and a thread of the peer wakes up for the question: nothing polls,
-// and no thread passes work on to another, so answers come soon even if all cores compute
-// (docs/design/store.md compares it with MPI). Both ends prove that they know the job's key.
+// A TCP connection for each question in flight, kept for the next one. The thread that asks waits
+// for the answer itself, so answers come soon even if all cores compute (docs/design/store.md
+// compares it with MPI). Both ends prove that they know the job's key.
 //
 // A peer that refuses, closes the connection, or is silent for the deadline is lost: asking it
 // fails at once, until a pause has passed; then one caller tries again. The log says so once.
 //
-// Answers come from threads of their own, so services that ask each other cannot wait in a circle.
-// A handler must therefore not ask peers itself. Thread-safe.
+// Answers come from threads of their own. A handler must not ask peers itself: services could then
+// wait in a circle. Thread-safe.
 #pragma once
 
 #include <atomic>

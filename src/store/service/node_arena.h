@@ -2,10 +2,9 @@
 // (`--fast`). docs/formats/store-node.md.
 //
 // A file's bytes are written, compared with their checksum by the source, and then published with
-// one store into `places`; from then on they never move or change, as long as the job lives. So a
-// client needs no lock, and may go on reading when the service is dead. The pages exist before
-// they are published, and only the service changes the length: reading them does not raise SIGBUS.
-// Thread-safe.
+// one store into `places`; from then on they never move or change. So a client needs no lock, and
+// may go on reading when the service is dead. The pages exist before they are published: reading
+// them does not raise SIGBUS. Thread-safe.
 #pragma once
 
 #include <atomic>

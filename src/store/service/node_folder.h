@@ -1,9 +1,9 @@
 // NodeFolder: the directory of a job on a node, where its service and its programs meet.
 // docs/formats/store-node.md.
 //
-// Private to the user (0700), with a random name, so jobs do not meet. The service holds a lock on
-// the directory as long as it lives; the kernel releases it however the service dies. So anyone can
-// tell a folder in use from a stale one, even across PID namespaces, where PIDs mean nothing.
+// Private to the user (0700), with a random name. The service holds a lock on the directory as long
+// as it lives, however it dies. So anyone can tell a folder in use from a stale one, even across
+// PID namespaces, where PIDs mean nothing.
 #pragma once
 
 #include <chrono>

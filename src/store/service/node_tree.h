@@ -2,10 +2,9 @@
 //
 // Directories and symbolic links exist from the start. A file appears complete, with its mode and
 // time, or not at all: it is written in another directory, compared with its checksum, and renamed.
-// What came first stays (no LRU: under a new order each epoch, LRU hits 3 % where pinning hits
-// 25 %, docs/design/store.md). When the capacity is used up, further files are refused, unless the
-// coming reads are known (add_order). Then a file makes room for one that is read before it, and
-// take_next() says what to fetch ahead. A file that is open stays. Thread-safe.
+// When the capacity is used up, further files are refused (no LRU: docs/design/store.md), unless
+// the coming reads are known (add_order). Then a file makes room for one that is read before it,
+// and take_next() says what to fetch ahead. A file that is open stays. Thread-safe.
 #pragma once
 
 #include <atomic>

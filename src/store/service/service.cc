@@ -157,6 +157,7 @@ Status Service::publish_catalogue() const {
   return file.close();
 }
 
+// Clients recognise the directory of created files by the kernel's name.
 Status Service::choose_directories() {
   std::error_code error;
   if (options_.origin.empty() && !catalogue().origin().empty()) {
@@ -165,11 +166,6 @@ Status Service::choose_directories() {
   } else if (!options_.origin.empty()) {
     ASSIGN_OR_RETURN(options_.origin, normal_path(options_.origin));
   }
-  return choose_upper();
-}
-
-// Clients recognise it by the kernel's name.
-Status Service::choose_upper() {
   if (options_.save.empty()) {
     options_.save = options_.origin;
     if (options_.save.empty()) return {};
@@ -177,11 +173,11 @@ Status Service::choose_upper() {
     ASSIGN_OR_RETURN(options_.save, normal_path(options_.save));
     RETURN_IF_ERROR(make_directories(options_.save));
   }
-  std::error_code error;
   options_.save = fs::canonical(options_.save, error);
-  if (error)
+  if (error) {
     return fail_os(error.value(), "cannot use it for created files")
         .within(printable(options_.save.string()));
+  }
   const auto [end, at] = std::mismatch(options_.root.begin(), options_.root.end(),
                                        options_.save.begin(), options_.save.end());
   if (end != options_.root.end() || at == options_.save.end()) return {};

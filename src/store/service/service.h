@@ -1,17 +1,14 @@
 // Service: serves the files of a pack to the programs of a node.
 //
-// It makes the folder of the node (node_folder.h), publishes the checked catalogue there, and
-// writes files into its tree when a client asks for them over the socket. Each of its threads takes
-// requests and does their work; many are in flight. Clients of other users are refused.
+// It publishes the checked catalogue in the folder of the node (node_folder.h), and writes files
+// into its tree when a client asks for them over the socket. Clients of other users are refused.
 //
-// On several nodes, the services of a job know each other (peers.h). Each holds some partitions
-// (placement.h), and asks the others for the rest. One that is lost is replaced by a replica, the
-// pack, or the origin; the others go on.
+// On several nodes, each service holds some partitions (placement.h), and asks the others for the
+// rest (peers.h). One that is lost is replaced by a replica, the pack, or the origin.
 //
-// It has no part in what programs create below the root: that is in the upper directory, which the
-// state names. Only what --buffer names is on this node first, and the service copies it there
-// (buffer/drain.h). The destructor removes the folder. If the process is killed, the next service
-// of the user does.
+// It has no part in what programs create below the root, except that it copies what --buffer names
+// to the upper directory (buffer/drain.h). The destructor removes the folder. If the process is
+// killed, the next service of the user does.
 #pragma once
 
 #include <atomic>
@@ -108,7 +105,6 @@ class Service {
   Status prepare(std::optional<PeersOptions> peers);
   Status publish_catalogue() const;
   Status choose_directories();
-  Status choose_upper();
   Status open_buffer();
   Status open_sources(std::optional<PeersOptions> peers);
   Status check_partitions();

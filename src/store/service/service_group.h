@@ -1,8 +1,7 @@
 // ServiceGroup: starts the store's services of several nodes through a launcher (mpirun, srun).
 //
-// A process of its own, the keeper, runs the launcher. When the watched process ends, or at
-// SIGTERM, the keeper asks all services to end, and waits until the launcher has ended, too. It has
-// its own session, so the terminal's signals do not reach the services.
+// A process of its own, the keeper, runs the launcher, in a session of its own. When the watched
+// process ends, or at SIGTERM, it asks all services to end, and waits for the launcher.
 #pragma once
 
 #include <string>

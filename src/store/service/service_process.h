@@ -41,8 +41,8 @@ Result<StartedService> start_service_process(ServiceProcessOptions options);
 // ---- a service that is one of several, on as many nodes ----
 //
 // The process that starts it, the rank, is only needed to find the others and to pass on what the
-// service logs. Launchers end all ranks when one of them or its host dies; but the other services
-// must go on. So a service whose rank was killed stays as long as programs of its node use it.
+// service logs. If it is killed, the service stays as long as programs of its node use it
+// (docs/design/store.md, "Who ends whom").
 
 struct RankService {
   pid_t pid = 0;
