@@ -69,7 +69,7 @@ def sources() -> list[str]:
 
 def hooked() -> set[str]:
     text = (SOURCE / "src" / "store" / "preload" / "exports.map").read_text(encoding="utf-8")
-    return set(re.findall(r"^ +(\w+);", text, re.MULTILINE))
+    return set(re.findall(r"(\w+);", text))
 
 
 @functools.cache
