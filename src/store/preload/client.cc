@@ -18,10 +18,6 @@ constinit std::atomic<Phase> phase{Phase::kNew};
 
 namespace {
 
-constinit std::atomic<bool> warned_fallback{false};
-constinit std::atomic<bool> warned_failure{false};
-constinit std::atomic<bool> warned_read_only{false};
-
 // Null if it cannot be mapped. `least` is the smallest valid size.
 void* map_file(std::string_view name, int flags, size_t least, size_t* size_bytes) {
   const hook::Scratch<RealPath> path;
@@ -65,27 +61,30 @@ const char* open_catalogue() {
   return client.catalogue.open(memory, size_bytes);
 }
 
-// The name of the tree without links, as /proc/self/fd shows it.
-bool find_tree_name(int fd) {
-  const long size = read_descriptor_link(fd, client.tree_text, sizeof(client.tree_text));
-  const size_t suffix = sizeof(wire::kStoreTreeDirectory);  // with the slash before it
-  if (size <= static_cast<long>(suffix) || size >= static_cast<long>(sizeof(client.tree_text))) {
-    return false;
-  }
-  client.tree = {client.tree_text, static_cast<size_t>(size)};
-  client.node = {client.tree_text, static_cast<size_t>(size) - suffix};
-  return true;
+// Reads a directory's attributes, and its name without links. The length of the name; negative: it
+// has none.
+long look_at_directory(const char* path, struct stat& status, char* out, size_t room) {
+  const int fd = hook::sys_open(path, O_PATH | O_DIRECTORY);
+  if (fd < 0) return fd;
+  long size = hook::sys_fstat(fd, &status);
+  if (size == 0) size = read_descriptor_link(fd, out, room);
+  hook::sys_close(fd);
+  return size;
 }
 
 const char* look_at_tree() {
   const hook::Scratch<RealPath> path;
   if (!path) return "there is no memory";
   Text(path->text).add(client.node).add("/").add(wire::kStoreTreeDirectory);
-  const int fd = hook::sys_open(path->text, O_PATH | O_DIRECTORY);
   struct stat status;
-  const bool known = fd >= 0 && hook::sys_fstat(fd, &status) == 0 && find_tree_name(fd);
-  if (fd >= 0) hook::sys_close(fd);
-  if (!known) return "it has no usable directory 'tree'";
+  const long size =
+      look_at_directory(path->text, status, client.tree_text, sizeof(client.tree_text));
+  constexpr long kSuffix = sizeof(wire::kStoreTreeDirectory);  // with the slash before it
+  if (size <= kSuffix || size >= static_cast<long>(sizeof(client.tree_text))) {
+    return "it has no usable directory 'tree'";
+  }
+  client.tree = {client.tree_text, static_cast<size_t>(size)};
+  client.node = {client.tree_text, static_cast<size_t>(size - kSuffix)};
   client.tree_device = status.st_dev;
   client.user = status.st_uid;
   client.group = status.st_gid;
@@ -137,10 +136,8 @@ void find_real_root() {
   size_t parent = client.root.size();
   while (parent > 1 && client.root[parent - 1] != '/') --parent;
   Text(path->text).add({client.root.data(), parent});
-  const int fd = hook::sys_open(path->text, O_PATH | O_DIRECTORY);
-  if (fd < 0) return;
-  const long size = read_descriptor_link(fd, path->text, sizeof(path->text) - 1);
-  hook::sys_close(fd);
+  struct stat status;
+  const long size = look_at_directory(path->text, status, path->text, sizeof(path->text) - 1);
   if (size <= 1 || size + 258 > static_cast<long>(sizeof(client.real_root_text))) return;
   Text name(client.real_root_text);
   name.add({path->text, static_cast<size_t>(size)}).add("/");
@@ -199,12 +196,10 @@ struct OwnCalls {
 // fstat of what was opened there must agree with stat.
 void find_origin_device() {
   if (client.origin_device.load(std::memory_order_relaxed) != 0) return;
-  const int fd = hook::sys_open(client.state->origin, O_PATH | O_DIRECTORY);
   struct stat status;
-  if (fd >= 0 && hook::sys_fstat(fd, &status) == 0) {
-    client.origin_device.store(status.st_dev, std::memory_order_relaxed);
-  }
-  if (fd >= 0) hook::sys_close(fd);
+  const long found = hook::own_call(SYS_newfstatat, AT_FDCWD, hook::word(client.state->origin),
+                                    hook::word(&status), 0);
+  if (found == 0) client.origin_device.store(status.st_dev, std::memory_order_relaxed);
 }
 
 constexpr uint64_t kComparedBytesMax = 1 << 20;  // half a millisecond for each 128 KiB
@@ -246,6 +241,18 @@ std::string_view reason(int error) {
   }
 }
 
+// Says what the service did not do, with the name of the entry in a directory.
+void say_service_failed(std::atomic<bool>& was_said, uint32_t entry, int error, const char* verb,
+                        std::string_view directory, const char* end) {
+  say_once(was_said, [&](Text& text) {
+    const hook::Scratch<RealPath> path;
+    if (!path || !join_path(directory, entry, path->text, sizeof(path->text))) return;
+    text.add("the service of the store at ").add(client.node).add(" ").add(reason(error));
+    text.add(": ").add(verb).add(path->text).add(" ").add(end);
+    text.add(". This is reported once; millrace store status counts it\n");
+  });
+}
+
 }  // namespace
 
 bool start_client() {
@@ -261,9 +268,7 @@ bool start_client() {
   if (const char* problem = open_node(node); problem != nullptr) {
     phase.store(Phase::kOff, std::memory_order_release);
     // After `store down` nothing is left of the node, but the shell may still export its name.
-    const int found = hook::sys_open(node, O_PATH | O_DIRECTORY);
-    if (found >= 0) hook::sys_close(found);
-    if (found == -ENOENT) return false;
+    if (hook::sys_access(node, F_OK) == -ENOENT) return false;
     static constinit std::atomic<bool> was_said{false};
     say_once(was_said, [&](Text& text) {
       text.add("the store at ").add(node).add(" cannot be used: ").add(problem);
@@ -310,7 +315,8 @@ bool make_upper_directories(uint32_t directory) {
 }
 
 void note_read_only() {
-  say_once(warned_read_only, [](Text& text) {
+  static constinit std::atomic<bool> was_said{false};
+  say_once(was_said, [](Text& text) {
     text.add("nothing can be created below ").add(client.root);
     text.add(": the store has no origin. Start it with --save DIR, the directory for new files. ");
     text.add("This is reported once\n");
@@ -320,24 +326,14 @@ void note_read_only() {
 void note_fallback(uint32_t entry, int error) {
   count(client.state->counters.fallbacks);
   find_origin_device();
-  say_once(warned_fallback, [&](Text& text) {
-    const hook::Scratch<RealPath> path;
-    if (!path || !path->in_origin(entry)) return;
-    text.add("the service of the store at ").add(client.node);
-    text.add(" ").add(reason(error)).add(": reading ").add(path->text);
-    text.add(" instead. This is reported once; millrace store status counts it\n");
-  });
+  static constinit std::atomic<bool> was_said{false};
+  say_service_failed(was_said, entry, error, "reading ", client.origin, "instead");
 }
 
 void note_failure(uint32_t entry, int error, const char* why) {
   count(client.state->counters.errors);
-  say_once(warned_failure, [&](Text& text) {
-    const hook::Scratch<RealPath> path;
-    if (!path || !path->in_tree(entry)) return;
-    text.add("the service of the store at ").add(client.node);
-    text.add(" ").add(reason(error)).add(": ").add(path->text).add(" ").add(why);
-    text.add(". This is reported once; millrace store status counts it\n");
-  });
+  static constinit std::atomic<bool> was_said{false};
+  say_service_failed(was_said, entry, error, "", client.tree, why);
 }
 
 int write_address(std::string_view directory, std::string_view name, sockaddr_un& out) {

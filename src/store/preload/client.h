@@ -1,15 +1,8 @@
 // Client: what a program needs to use the store of its node.
 //
-// The library maps the catalogue and the state of the node at its start (MILLRACE_STORE). Without
-// them it does nothing: every call goes to the C library. A file is opened in the tree of the node;
-// if it is not there yet, the service is asked for it first. If the service is dead, silent or
-// fails, the file is opened in the origin, with one warning per process. The program is never ended
-// and never waits longer than the deadline.
-//
-// What programs create below the root is in the upper directory, an ordinary one: the client gives
-// the kernel the path there, and nothing else takes part.
-//
-// Nothing is open between calls, so there is nothing that a forked child could share by accident.
+// The steps are in docs/design/store.md. The program is never ended, and never waits longer than
+// the deadline. Nothing is open between calls, so there is nothing that a forked child could share
+// by accident.
 #pragma once
 
 #include <errno.h>
@@ -127,21 +120,17 @@ inline long read_descriptor_link(int fd, char* out, size_t room) {
 // Asks the service for a file: to write it into the tree, or to place it in the arena. 0, or an
 // errno value: of the service, or ETIMEDOUT, ECONNREFUSED and the like if it cannot be asked.
 int ask_for(uint64_t entry, wire::StoreRequestKind kind);
-inline int materialise(uint32_t entry) {
-  return ask_for(entry, wire::StoreRequestKind::kMaterialise);
-}
 
 // Makes the directories of the catalogue down to `directory` in the upper directory, with their
 // modes. Returns whether one was missing. Keeps errno.
 bool make_upper_directories(uint32_t directory);
 
-// A program wants to create a name, and there is no upper directory: the first time in a process is
-// reported on stderr.
+// A program wants to create a name, and there is no upper directory. Reported once on stderr.
 void note_read_only();
 
-// Counts that a file is read from the origin; the first one in a process is reported on stderr.
+// Counts that a file is read from the origin, or cannot be read at all; the first one in a process
+// is reported on stderr. `why` ends the message.
 void note_fallback(uint32_t entry, int error);
-// The same for a file that cannot be read at all. `why` ends the message.
 void note_failure(uint32_t entry, int error, const char* why);
 
 // How the file of this name in the origin differs from the one that was packed; null if it does
@@ -161,7 +150,6 @@ struct RealPath {
   char text[2 * kPathBytes];
 
   // False if the name is too long.
-  bool in_tree(uint32_t entry) { return join_path(client.tree, entry, text, sizeof(text)); }
   bool in_origin(uint32_t entry) { return join_path(client.origin, entry, text, sizeof(text)); }
   bool in_upper(uint32_t entry) {
     return !client.upper.empty() && join_path(client.upper, entry, text, sizeof(text));
@@ -189,7 +177,9 @@ template <typename Body>
   using Result = decltype(body(static_cast<const char*>(nullptr)));
   const hook::Scratch<RealPath> path;
   if (!path) return failure<Result>(ENOMEM);
-  if (!path->in_tree(entry)) return failure<Result>(ENAMETOOLONG);
+  if (!join_path(client.tree, entry, path->text, sizeof(path->text))) {
+    return failure<Result>(ENAMETOOLONG);
+  }
   const int saved_errno = errno;
   if (!is_missing) {
     const Result result = body(static_cast<const char*>(path->text));
@@ -198,7 +188,7 @@ template <typename Body>
   int error = ENOENT;
   const bool is_file = client.catalogue.entry(entry).kind == wire::EntryKind::kFile;
   for (int tries = 0; is_file && tries < kMakeTries; ++tries) {
-    error = materialise(entry);
+    error = ask_for(entry, wire::StoreRequestKind::kMaterialise);
     if (error == EMFILE || error == ENFILE) return failure<Result>(error);
     errno = saved_errno;
     if (error != 0) break;
