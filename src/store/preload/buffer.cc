@@ -26,6 +26,12 @@ constexpr char kNextFile[] = "next-0";  // links that get their place in names/ 
 constexpr char kNextRemoved[] = "next-1";
 constexpr unsigned kNoReplace = 1;  // RENAME_NOREPLACE
 
+// "data/ID".
+struct DataName {
+  explicit DataName(uint64_t id) { wire::write_buffer_target(id, text); }
+  char text[wire::kBufferTargetBytes + 1];
+};
+
 // "directory/part/relative" and a zero. False if there is no room.
 bool join(std::string_view directory, std::string_view part, std::string_view relative,
           ScratchText& out) {
@@ -38,7 +44,19 @@ bool join(std::string_view directory, std::string_view part, std::string_view re
   return true;
 }
 
-Buffered parse_target(const char* target, long size, uint64_t* id) {
+// A descriptor of "BUFFER/part/relative", or minus an errno value.
+int open_in(const Buffer& buffer, std::string_view part, int flags,
+            std::string_view relative = "") {
+  const Scratch<ScratchText> path;
+  if (!path) return -ENOMEM;
+  if (!join(buffer.directory, part, relative, *path)) return -ENAMETOOLONG;
+  return hook::sys_open(path->text, flags);
+}
+
+// What a link in names/ says.
+Buffered read_target(int directory, const char* name, uint64_t* id) {
+  char target[wire::kBufferTargetBytes + 1];
+  const long size = hook::sys_readlinkat(directory, name, target, sizeof(target));
   if (size < 0) return Buffered::kNotThere;
   *id = wire::parse_buffer_target({target, static_cast<size_t>(size)});
   return *id != 0 ? Buffered::kFile : Buffered::kRemoved;
@@ -79,10 +97,8 @@ class Locked {
   int directory() const { return directory_; }
 
   Buffered look(std::string_view relative, uint64_t* id) {
-    char target[wire::kBufferTargetBytes + 1];
     if (!join("", wire::kBufferNames, relative, *path_)) return Buffered::kNotThere;
-    return parse_target(target,
-                        hook::sys_readlinkat(directory_, path_->text, target, sizeof(target)), id);
+    return read_target(directory_, path_->text, id);
   }
 
   // What the upper directory has. 0 or minus an errno value.
@@ -91,18 +107,14 @@ class Locked {
     return hook::sys_lstat(path_->text, info);
   }
 
-  // Whether names can be made and removed there: what would fail later must fail now.
+  // What would fail later must fail now. 0 or minus an errno value.
+  int check_upper(std::string_view relative, int mode) {
+    if (!join(buffer_.upper, "", relative, *path_)) return -ENAMETOOLONG;
+    return hook::sys_access(path_->text, mode);
+  }
   int check_upper_parent(std::string_view relative) {
     const size_t slash = relative.rfind('/');
-    const std::string_view parent =
-        slash == std::string_view::npos ? "" : std::string_view(relative.data(), slash);
-    if (!join(buffer_.upper, "", parent, *path_)) return -ENAMETOOLONG;
-    return hook::sys_access(path_->text, W_OK | X_OK);
-  }
-
-  int check_upper_file(std::string_view relative) {
-    if (!join(buffer_.upper, "", relative, *path_)) return -ENAMETOOLONG;
-    return hook::sys_access(path_->text, W_OK);
+    return check_upper({relative.data(), slash == std::string_view::npos ? 0 : slash}, W_OK | X_OK);
   }
 
   // Whether an extended attribute of the user's would be lost if the file were replaced.
@@ -187,10 +199,8 @@ int create_data(const Locked& locked, int flags, unsigned mode, uint64_t* id) {
     const long got = hook::own_call(SYS_getrandom, hook::word(id), sizeof(*id), 0);
     if (got != sizeof(*id)) return got < 0 ? static_cast<int>(got) : -EIO;
     if (*id == 0) continue;
-    char target[wire::kBufferTargetBytes + 1];
-    wire::write_buffer_target(*id, target);
     // Not sys_openat, which would add O_CLOEXEC to the program's descriptor.
-    const long fd = hook::own_call(SYS_openat, locked.directory(), hook::word(target),
+    const long fd = hook::own_call(SYS_openat, locked.directory(), hook::word(DataName(*id).text),
                                    flags | O_CREAT | O_EXCL, static_cast<long>(mode | S_IRUSR));
     if (fd != -EEXIST) return static_cast<int>(fd);
   }
@@ -202,16 +212,15 @@ int open_new(Locked& locked, std::string_view relative, int flags, unsigned mode
   if (const int error = locked.check_upper_parent(relative); error < 0) return error;
   const int fd = create_data(locked, flags, mode, id);
   if (fd < 0) return fd;
-  char target[wire::kBufferTargetBytes + 1];
-  wire::write_buffer_target(*id, target);
+  const DataName data(*id);
   if (old != 0) hook::sys_fchmod(fd, (old & 07777) | S_IRUSR);
-  int error = locked.prepare(kNextFile, target, relative);
+  int error = locked.prepare(kNextFile, data.text, relative);
   if (error == 0) error = locked.append(BufferRecordKind::kOpened, *id, 0, relative);
   if (error == 0) {
     locked.place(kNextFile, relative);
     return fd;
   }
-  hook::sys_unlinkat(locked.directory(), target);
+  hook::sys_unlinkat(locked.directory(), data.text);
   hook::sys_close(fd);
   return error;
 }
@@ -219,11 +228,9 @@ int open_new(Locked& locked, std::string_view relative, int flags, unsigned mode
 // A file that is in the buffer, as it is. O_NONBLOCK, because the drainer has a lease on it while
 // it copies.
 int open_again(Locked& locked, std::string_view relative, int flags, uint64_t id) {
-  char target[wire::kBufferTargetBytes + 1];
-  wire::write_buffer_target(id, target);
   const int left = flags & ~(O_CREAT | O_EXCL | O_TRUNC);
-  const auto fd = static_cast<int>(
-      hook::own_call(SYS_openat, locked.directory(), hook::word(target), left | O_NONBLOCK));
+  const auto fd = static_cast<int>(hook::own_call(
+      SYS_openat, locked.directory(), hook::word(DataName(id).text), left | O_NONBLOCK));
   if (fd == -EWOULDBLOCK || fd == -ENOENT) return kNotBuffered;
   if (fd < 0) return fd;
   if ((flags & O_NONBLOCK) == 0) hook::own_call(SYS_fcntl, fd, F_SETFL, left);
@@ -249,7 +256,7 @@ int open_outside(Locked& locked, std::string_view relative, int flags, unsigned 
       locked.has_user_attributes(relative)) {
     return kNotBuffered;
   }
-  if (const int error = locked.check_upper_file(relative); error < 0) return error;
+  if (const int error = locked.check_upper(relative, W_OK); error < 0) return error;
   return open_new(locked, relative, flags, mode, info.st_mode, id);
 }
 
@@ -277,26 +284,23 @@ int change_buffered(const Buffer& buffer, std::string_view relative, Change chan
   const Buffered kind = locked.look(relative, &id);
   if (kind == Buffered::kRemoved) return -ENOENT;
   if (kind == Buffered::kNotThere) return kNotBuffered;
-  char target[wire::kBufferTargetBytes + 1];
-  wire::write_buffer_target(id, target);
-  if (const int error = change(locked.directory(), target); error < 0) return error;
+  const DataName data(id);
+  if (const int error = change(locked.directory(), data.text); error < 0) return error;
   return locked.append(BufferRecordKind::kAttributes, id, 0);
 }
 
 // 0 or minus an errno value.
 int read_progress(const Buffer& buffer, wire::BufferProgress& progress, uint64_t* journal_bytes) {
-  const Scratch<ScratchText> path;
-  struct stat info;
-  if (!path || !join(buffer.directory, wire::kBufferProgress, "", *path)) return -ENOMEM;
-  const int fd = hook::sys_open(path->text, O_RDONLY);
+  const int fd = open_in(buffer, wire::kBufferProgress, O_RDONLY);
   if (fd < 0) return fd;
   const long got = hook::sys_pread(fd, &progress, sizeof(progress), 0);
   hook::sys_close(fd);
   if (got != sizeof(progress)) return -EIO;
-  join(buffer.directory, wire::kBufferJournal, "", *path);
-  const int found = hook::sys_lstat(path->text, &info);
-  *journal_bytes = static_cast<uint64_t>(info.st_size);
-  return found;
+  const int journal = open_in(buffer, wire::kBufferJournal, O_RDONLY);
+  if (journal < 0) return journal;
+  *journal_bytes = static_cast<uint64_t>(hook::sys_lseek(journal, 0, SEEK_END));
+  hook::sys_close(journal);
+  return 0;
 }
 
 // A buffer that is gone had nothing left: everything is in the upper directory.
@@ -304,9 +308,7 @@ int kept_error(int error) { return error == -ENOENT ? 0 : error; }
 
 // Whether a process copies its files.
 bool is_drained(const Buffer& buffer) {
-  const Scratch<ScratchText> path;
-  if (!path || !join(buffer.directory, wire::kBufferDrainLock, "", *path)) return false;
-  const int fd = hook::sys_open(path->text, O_RDWR);
+  const int fd = open_in(buffer, wire::kBufferDrainLock, O_RDWR);
   if (fd < 0) return false;
   struct flock wanted = {};
   wanted.l_type = F_WRLCK;
@@ -338,19 +340,17 @@ bool is_buffered_name(const Buffer& buffer, std::string_view relative) {
 
 Buffered look(const Buffer& buffer, std::string_view relative, uint64_t* id) {
   const Scratch<ScratchText> path;
-  char target[wire::kBufferTargetBytes + 1];
   if (buffer.directory.empty() || relative.empty() || !path ||
       !join(buffer.directory, wire::kBufferNames, relative, *path)) {
     return Buffered::kNotThere;
   }
-  return parse_target(target, hook::sys_readlink(path->text, target, sizeof(target)), id);
+  return read_target(AT_FDCWD, path->text, id);
 }
 
 bool write_data_path(const Buffer& buffer, uint64_t id, char* out, size_t room) {
-  char target[wire::kBufferTargetBytes + 1];
-  wire::write_buffer_target(id, target);
-  if (buffer.directory.size() + sizeof(target) + 1 > room) return false;
-  Text(out, room).add(buffer.directory).add("/").add(target);
+  const DataName data(id);
+  if (buffer.directory.size() + sizeof(data.text) + 1 > room) return false;
+  Text(out, room).add(buffer.directory).add("/").add(data.text);
   return true;
 }
 
@@ -367,10 +367,8 @@ int open_buffered(const Buffer& buffer, std::string_view relative, int flags, un
     case Buffered::kFile: {
       if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) return -EEXIST;
       if ((flags & O_TRUNC) == 0) return open_again(locked, relative, flags, *id);
-      char target[wire::kBufferTargetBytes + 1];
-      wire::write_buffer_target(*id, target);
       struct stat info = {};
-      hook::sys_lstatat(locked.directory(), target, &info);
+      hook::sys_lstatat(locked.directory(), DataName(*id).text, &info);
       return open_new(locked, relative, flags, mode, info.st_mode, id);
     }
     case Buffered::kRemoved:
@@ -387,12 +385,7 @@ int note_closed(const Buffer& buffer, uint64_t id) {
 }
 
 int note_synced(const Buffer& buffer, uint64_t id, uint64_t size_bytes) {
-  int data = -1;
-  {
-    const Scratch<ScratchText> path;
-    if (!path || !join(buffer.directory, wire::kBufferData, "", *path)) return -EIO;
-    data = hook::sys_open(path->text, O_RDONLY | O_DIRECTORY);
-  }
+  const int data = open_in(buffer, wire::kBufferData, O_RDONLY | O_DIRECTORY);
   if (data < 0) return data;
   const int error = hook::sys_fsync(data);
   hook::sys_close(data);
@@ -401,9 +394,7 @@ int note_synced(const Buffer& buffer, uint64_t id, uint64_t size_bytes) {
 }
 
 int sync_names(const Buffer& buffer) {
-  const Scratch<ScratchText> path;
-  if (!path || !join(buffer.directory, wire::kBufferJournal, "", *path)) return -EIO;
-  const int journal = hook::sys_open(path->text, O_RDWR);
+  const int journal = open_in(buffer, wire::kBufferJournal, O_RDWR);
   if (journal < 0) return journal == -ENOENT ? 0 : journal;
   const int error = hook::sys_fdatasync(journal);
   hook::sys_close(journal);
@@ -430,9 +421,7 @@ int rename_buffered(const Buffer& buffer, std::string_view from, std::string_vie
   if (found == 0 && (flags & kNoReplace) != 0) return -EEXIST;
   if (found == 0 && there == Buffered::kNotThere && S_ISDIR(info.st_mode)) return -EISDIR;
   if (const int error = locked.check_upper_parent(to); error < 0) return error;
-  char target[wire::kBufferTargetBytes + 1];
-  wire::write_buffer_target(id, target);
-  int error = locked.prepare(kNextFile, target, to);
+  int error = locked.prepare(kNextFile, DataName(id).text, to);
   if (error == 0) error = locked.prepare(kNextRemoved, wire::kBufferRemoved.data(), from);
   if (error == 0) error = locked.append(BufferRecordKind::kRenamed, 0, 0, from, to);
   if (error < 0) return error;
@@ -509,9 +498,7 @@ int wait_native(const Buffer& buffer, std::string_view relative, std::string_vie
 
 NamesHeld::NamesHeld(const Buffer& buffer, std::string_view directory) {
   if (!directory.empty() && !has_buffered(buffer, directory)) return;
-  const Scratch<ScratchText> path;
-  if (!path || !join(buffer.directory, wire::kBufferJournal, "", *path)) return;
-  journal_ = hook::sys_open(path->text, O_RDONLY);
+  journal_ = open_in(buffer, wire::kBufferJournal, O_RDONLY);
   if (journal_ >= 0) lock_journal(journal_, LOCK_SH);
 }
 
@@ -522,19 +509,10 @@ NamesHeld::~NamesHeld() {
 }
 
 int open_names(const Buffer& buffer, std::string_view directory) {
-  const Scratch<ScratchText> path;
-  if (!path || !join(buffer.directory, wire::kBufferNames, directory, *path)) return -ENOENT;
-  return hook::sys_open(path->text, O_RDONLY | O_DIRECTORY);
+  return open_in(buffer, wire::kBufferNames, O_RDONLY | O_DIRECTORY, directory);
 }
 
 int next_name(int names, NameReader& reader, BufferedName& out) {
-  struct Entry {
-    uint64_t inode;
-    int64_t offset;
-    uint16_t size_bytes;
-    uint8_t type;
-    char name[1];
-  };
   for (;;) {
     if (reader.at >= reader.size_bytes) {
       const long got =
@@ -543,17 +521,12 @@ int next_name(int names, NameReader& reader, BufferedName& out) {
       reader.at = 0;
       reader.size_bytes = static_cast<size_t>(got);
     }
-    const char* entry = reader.entries + reader.at;
-    uint16_t size_bytes = 0;
-    std::memcpy(&size_bytes, entry + offsetof(Entry, size_bytes), sizeof(size_bytes));
-    reader.at += size_bytes;
-    const char* name = entry + offsetof(Entry, name);
-    const size_t length = std::strlen(name);
+    const auto* entry = reinterpret_cast<const struct dirent64*>(reader.entries + reader.at);
+    reader.at += entry->d_reclen;
+    const size_t length = std::strlen(entry->d_name);
     if (length >= sizeof(out.text)) continue;
-    std::memcpy(out.text, name, length + 1);
-    char target[wire::kBufferTargetBytes + 1];
-    out.kind =
-        parse_target(target, hook::sys_readlinkat(names, name, target, sizeof(target)), &out.id);
+    std::memcpy(out.text, entry->d_name, length + 1);
+    out.kind = read_target(names, entry->d_name, &out.id);
     if (out.kind != Buffered::kNotThere) return 1;  // directories are ordinary ones
   }
 }

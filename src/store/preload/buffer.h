@@ -1,18 +1,13 @@
 // Buffer: the client's part of `--buffer`, files that programs write at local speed.
 // docs/design/store-buffer.md, docs/formats/store-buffer.md.
 //
-// A file of the buffer is BUFFER/data/ID; the drainer of the node copies it to the upper directory
-// after it was closed, and then removes it here. Renames and removals happen here at once and are
-// repeated there in the same order. Every change is a record of the journal and a change of names/,
-// both under the journal's lock. The record comes first: a program that is killed between the two
-// loses no data, only the name that other programs of the node would see until it is copied.
+// Every change is a record of the journal, and then a change of names/, both under the journal's
+// lock. While it is held, the thread blocks signals: a handler that comes here too would wait for
+// itself. No descriptor stays open between calls.
 //
 // Paths are relative to the root, without a slash at either end, resolved and not in the pack.
 // Functions return what the kernel would: a value, or minus an errno value. kNotBuffered means:
 // call wait_native(), then do it natively in the upper directory.
-//
-// No descriptor stays open between calls. While the lock is held, the thread blocks signals: a
-// handler that comes here too would wait for itself.
 #pragma once
 
 #include <sys/stat.h>
@@ -81,9 +76,8 @@ int set_times_buffered(const Buffer& buffer, std::string_view relative, const ti
 // what stops the queue, EBUSY if somebody still writes the file, EIO if nobody copies any more.
 int wait_native(const Buffer& buffer, std::string_view relative, std::string_view other = {});
 
-// What the buffer says about the names in a directory stays as it is while this lives: it holds the
-// journal's lock. A listing reads the upper directory and the buffer one after the other; between
-// the two, the drainer must not move a name from one to the other.
+// Holds the journal's lock: while a listing reads the upper directory and then the buffer, the
+// drainer must not move a name from one to the other.
 class NamesHeld {
  public:
   NamesHeld(const Buffer& buffer, std::string_view directory);
@@ -114,9 +108,9 @@ int open_names(const Buffer& buffer, std::string_view directory);
 // 1: `out` is the next name, a file or removed; 0: there are no more; or minus an errno value.
 int next_name(int names, NameReader& reader, BufferedName& out);
 
-// Which descriptors of this process write a file of the buffer. No locks. A forked child starts
-// with none: what it inherits is closed for its parent by the parent. Files that nobody closes here
-// are found by the drainer. REQUIRES: add() and duplicated() are not called in a vfork child.
+// Which descriptors of this process write a file of the buffer. A forked child starts with none:
+// its parent closes them. The drainer finds files that nobody closes here. REQUIRES: add() and
+// duplicated() are not called in a vfork child.
 class BufferedWriters {
  public:
   static constexpr unsigned kNumbers = 4096;  // higher ones are rare; the drainer finds their files
