@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <string_view>
 #include <type_traits>
 
 namespace millrace::hook {
@@ -40,17 +41,22 @@ class Real {
   std::atomic<Function*> function_{nullptr};
 };
 
-// A name as a template argument.
-template <size_t kSize>
-struct RealName {
-  consteval RealName(const char (&name)[kSize]) {
-    for (size_t i = 0; i < kSize; ++i) text[i] = name[i];
-  }
-  char text[kSize];
-};
+// The name of a hook. The compiler has it only in the signature of a function that is made for it.
+template <auto kHook>
+consteval auto hook_name() {
+  constexpr std::string_view kSignature = __PRETTY_FUNCTION__;  // "... kHook = dup]"
+  struct Name {
+    char text[64] = {};
+  } name;
+  const size_t begin = kSignature.find_last_of(" &") + 1;
+  for (size_t i = begin; kSignature[i] != ']'; ++i) name.text[i - begin] = kSignature[i];
+  return name;
+}
+template <auto kHook>
+inline constexpr auto kHookName = hook_name<kHook>();
 
-// The real function of a hook that is declared in a header: real_call<"dup", dup>(fd).
-template <RealName kName, auto kHook>
-inline constinit Real<std::remove_pointer_t<decltype(kHook)>> real_call{kName.text};
+// The real function of a hook that is declared in a header: real_call<dup>(fd).
+template <auto kHook>
+inline constinit Real<std::remove_pointer_t<decltype(kHook)>> real_call{kHookName<kHook>.text};
 
 }  // namespace millrace::hook

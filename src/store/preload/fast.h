@@ -1,8 +1,7 @@
 // Fast: opens, closes and replaces the descriptors of fast mode (fast_files.h).
 //
-// A file is fast if the service has placed its bytes in the arena of the node. Reads are then
-// served here. Everything else makes the descriptor real first: a descriptor of the file in the
-// tree takes its number and its offset, and the call goes on natively.
+// A file is fast if the service has placed its bytes in the arena of the node. All calls but reads
+// make the descriptor real first: a descriptor of the file in the tree takes its number and offset.
 #pragma once
 
 #include <errno.h>
@@ -50,9 +49,9 @@ int with_new_fd(Body body) {
   return newly_made(fd);
 }
 
-template <hook::RealName kName, auto kHook, typename... Arguments>
+template <auto kHook, typename... Arguments>
 int new_number(Arguments... arguments) {
-  return with_new_fd([&] { return hook::real_call<kName, kHook>(arguments...); });
+  return with_new_fd([&] { return hook::real_call<kHook>(arguments...); });
 }
 
 // Puts a real descriptor under the same number if it is a fast one. False with errno: it is not
@@ -68,9 +67,9 @@ auto natively(int fd, Body body) {
   if (!make_real(fd)) return failure<decltype(body())>(errno);
   return body();
 }
-template <hook::RealName kName, auto kHook, typename... Arguments>
+template <auto kHook, typename... Arguments>
 auto on_real(int fd, Arguments... arguments) {
-  return natively(fd, [&] { return hook::real_call<kName, kHook>(fd, arguments...); });
+  return natively(fd, [&] { return hook::real_call<kHook>(fd, arguments...); });
 }
 
 // body() gives the number `fd` to another file.

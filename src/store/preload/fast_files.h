@@ -1,14 +1,13 @@
 // FastFiles: the descriptors of fast mode, one table for all threads of the process.
 //
-// A number in the table exists in the kernel, as a descriptor that refuses reads (O_PATH). So the
-// kernel gives it to nobody else, and a call that we do not serve fails with EBADF. While the
-// program has the number open, the table has its bytes and its offset. After close, the number is
-// parked for the next open, which needs no system call either.
+// A number in the table exists in the kernel, as a descriptor that refuses reads (O_PATH): a call
+// that we do not serve fails with EBADF. After close, the number is parked for the next open, which
+// needs no system call either.
 //
 // Lock-free. State, offset and a generation, which changes with every open, are one word. Whoever
 // has read the other fields compares the word again, so no thread gets the bytes of a file that was
-// opened under the same number in the meantime. The bytes themselves stay valid for the life of the
-// process. A number is busy only while a thread changes what the kernel has there; others wait.
+// opened under the same number in the meantime. The bytes stay valid for the life of the process. A
+// number is busy only while a thread changes what the kernel has there; others wait.
 #pragma once
 
 #include <errno.h>
@@ -30,8 +29,8 @@ struct FastFile {
 };
 
 struct FastPiece {
-  const std::byte* bytes = nullptr;
-  size_t size_bytes = 0;
+  const std::byte* bytes;
+  size_t size_bytes;
 };
 
 class FastFiles {

@@ -1,13 +1,5 @@
-// Hooks: templates for the kinds of hooked calls. A hook says what happens to a path below the root
-// and what the real call is:
-//
-//   extern "C" int chdir(const char* path) {
-//     static constinit Real<int(const char*)> real{"chdir"};
-//     return on_path(AT_FDCWD, path, Last::kFollow, [&](uint32_t entry) { ... },
-//                    [&](int, const char* other) { return real(other); });
-//   }
-//
-// exports.map lists every hooked symbol.
+// Hooks: templates for the kinds of hooked calls. A hook says what happens to a path below the
+// root, and what the real call is. exports.map lists every hooked symbol.
 #pragma once
 
 #include <dlfcn.h>
@@ -23,7 +15,6 @@ namespace millrace::store {
 
 using hook::Real;
 using hook::real_call;
-using hook::RealName;
 using wire::EntryKind;
 
 inline constexpr uint32_t kNoEntry = wire::kNoEntry;
@@ -37,6 +28,11 @@ void fill_status(uint32_t entry, struct statx* status);
 
 // fd was opened for a directory, and will be listed from its begin.
 void begin_listing(int fd);
+
+// For flags of calls whose names end in "at".
+inline Last last_of_at(int flags) {
+  return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow;
+}
 
 // inside(entry) for a path of the store, outside(directory, path) for others. `outside` may get
 // another path: that of a link which leaves the root.
@@ -92,11 +88,10 @@ inline bool leave_buffer(int directory, const char* path, Last last) {
 }
 
 // The same for a call whose first argument is the path.
-template <RealName kName, auto kHook, typename Inside, typename... Arguments>
+template <auto kHook, typename Inside, typename... Arguments>
 auto on_first_path(Last last, Inside inside, const char* path, Arguments... arguments) {
-  return on_path(AT_FDCWD, path, last, inside, [&](int, const char* other) {
-    return real_call<kName, kHook>(other, arguments...);
-  });
+  return on_path(AT_FDCWD, path, last, inside,
+                 [&](int, const char* other) { return real_call<kHook>(other, arguments...); });
 }
 
 // A call that changes what exists: refused for what is in the catalogue.
@@ -107,16 +102,16 @@ auto changing_path(int directory, const char* path, Last last, Outside outside) 
   return on_path(directory, path, last, [](uint32_t) { return failure<Result>(EROFS); }, outside);
 }
 
-template <RealName kName, auto kHook, typename... Arguments>
+template <auto kHook, typename... Arguments>
 auto changing(Last last, const char* path, Arguments... arguments) {
   return changing_path(AT_FDCWD, path, last, [&](int, const char* other) {
-    return real_call<kName, kHook>(other, arguments...);
+    return real_call<kHook>(other, arguments...);
   });
 }
-template <RealName kName, auto kHook, typename... Arguments>
+template <auto kHook, typename... Arguments>
 auto changing_at(Last last, int directory, const char* path, Arguments... arguments) {
   return changing_path(directory, path, last, [&](int base, const char* other) {
-    return real_call<kName, kHook>(base, other, arguments...);
+    return real_call<kHook>(base, other, arguments...);
   });
 }
 
@@ -151,26 +146,20 @@ auto creating_path(int directory, const char* path, Outside outside) {
   return creating(place, [&](const char* other) { return outside(AT_FDCWD, other); });
 }
 
-template <RealName kName, auto kHook, typename... Arguments>
+template <auto kHook, typename... Arguments>
 auto creating_at(int directory, const char* path, Arguments... arguments) {
   return creating_path(directory, path, [&](int base, const char* other) {
-    return real_call<kName, kHook>(base, other, arguments...);
+    return real_call<kHook>(base, other, arguments...);
   });
 }
 
 // A call that changes a descriptor's file. One of the buffer is copied when its writer closes it; a
 // change through another descriptor might come too late.
-template <typename Body>
-auto changing_descriptor(int fd, Body body) {
-  if (entry_of(fd) != kNoEntry) return failure<decltype(body())>(EROFS);
-  if (buffered_writers.id_of(fd) == 0 && is_in_buffer(fd)) {
-    return failure<decltype(body())>(EOPNOTSUPP);
-  }
-  return body();
-}
-template <RealName kName, auto kHook, typename... Arguments>
-auto changing_descriptor(int fd, Arguments... arguments) {
-  return changing_descriptor(fd, [&] { return real_call<kName, kHook>(fd, arguments...); });
+template <auto kHook, typename... Arguments>
+int changing_descriptor(int fd, Arguments... arguments) {
+  if (entry_of(fd) != kNoEntry) return failure<int>(EROFS);
+  if (buffered_writers.id_of(fd) == 0 && is_in_buffer(fd)) return failure<int>(EOPNOTSUPP);
+  return real_call<kHook>(fd, arguments...);
 }
 
 // Memory that the program will free. The C library promises that for these calls, so it must be the

@@ -11,7 +11,6 @@
 #include <utime.h>
 
 #include "store/preload/hooks.h"
-#include "store/preload/proc_name.h"
 
 namespace millrace::store {
 namespace {
@@ -77,8 +76,7 @@ int renaming(int from_directory, const char* from, int to_directory, const char*
   if (result != kNotBuffered) return result;
   return on_two_paths(from_directory, from, Last::kName, to_directory, to, EROFS,
                       [&](int base, const char* source, int other, const char* target) {
-                        return real_call<"renameat2", renameat2>(base, source, other, target,
-                                                                 flags);
+                        return real_call<renameat2>(base, source, other, target, flags);
                       });
 }
 
@@ -104,12 +102,8 @@ int removing(int directory, const char* path, int flags) {
     if (result != kNotBuffered) return result;
   }
   return changing_path(directory, path, Last::kName, [&](int base, const char* other) {
-    return real_call<"unlinkat", unlinkat>(base, other, flags);
+    return real_call<unlinkat>(base, other, flags);
   });
-}
-
-Last last_of_change(int flags) {
-  return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow;
 }
 
 }  // namespace
@@ -120,7 +114,6 @@ using namespace millrace::store;
 extern "C" {
 
 int rename(const char* from, const char* to) { return renaming(AT_FDCWD, from, AT_FDCWD, to, 0); }
-
 int renameat(int from_directory, const char* from, int to_directory, const char* to) {
   return renaming(from_directory, from, to_directory, to, 0);
 }
@@ -146,7 +139,7 @@ int linkat(int from_directory, const char* from, int to_directory, const char* t
   }
   return on_two_paths(from_directory, from, last, to_directory, to, EEXIST,
                       [&](int base, const char* source, int other, const char* target) {
-                        return real_call<"linkat", linkat>(base, source, other, target, flags);
+                        return real_call<linkat>(base, source, other, target, flags);
                       });
 }
 
@@ -154,16 +147,14 @@ int symlink(const char* text, const char* path) { return symlinkat(text, AT_FDCW
 
 int symlinkat(const char* text, int directory, const char* path) {
   return creating_path(directory, path, [&](int base, const char* other) {
-    return real_call<"symlinkat", symlinkat>(text, base, other);
+    return real_call<symlinkat>(text, base, other);
   });
 }
 
 int unlink(const char* path) { return removing(AT_FDCWD, path, 0); }
-
 int unlinkat(int directory, const char* path, int flags) {
   return removing(directory, path, flags);
 }
-
 int rmdir(const char* path) { return removing(AT_FDCWD, path, AT_REMOVEDIR); }
 
 int remove(const char* path) {
@@ -175,129 +166,101 @@ int remove(const char* path) {
 }
 
 int mkdir(const char* path, mode_t mode) { return mkdirat(AT_FDCWD, path, mode); }
-
 int mkdirat(int directory, const char* path, mode_t mode) {
-  return creating_at<"mkdirat", mkdirat>(directory, path, mode);
+  return creating_at<mkdirat>(directory, path, mode);
 }
-
 int mknod(const char* path, mode_t mode, dev_t device) {
   return mknodat(AT_FDCWD, path, mode, device);
 }
-
 int mkfifo(const char* path, mode_t mode) { return mkfifoat(AT_FDCWD, path, mode); }
-
 int mknodat(int directory, const char* path, mode_t mode, dev_t device) {
-  return creating_at<"mknodat", mknodat>(directory, path, mode, device);
+  return creating_at<mknodat>(directory, path, mode, device);
 }
-
 int mkfifoat(int directory, const char* path, mode_t mode) {
-  return creating_at<"mkfifoat", mkfifoat>(directory, path, mode);
+  return creating_at<mkfifoat>(directory, path, mode);
 }
-
-int truncate(const char* path, off_t size) {
-  return changing<"truncate", truncate>(Last::kFollow, path, size);
-}
-
+int truncate(const char* path, off_t size) { return changing<truncate>(Last::kFollow, path, size); }
 int chmod(const char* path, mode_t mode) { return fchmodat(AT_FDCWD, path, mode, 0); }
 
 int fchmodat(int directory, const char* path, mode_t mode, int flags) {
-  const Last last = last_of_change(flags);
+  const Last last = last_of_at(flags);
   const int result = changing_buffered(directory, path, last, [&](std::string_view name) {
     return set_mode_buffered(client.buffer, name, mode);
   });
   if (result != kNotBuffered) return result;
-  return changing_at<"fchmodat", fchmodat>(last, directory, path, mode, flags);
+  return changing_at<fchmodat>(last, directory, path, mode, flags);
 }
 
-int fchmod(int fd, mode_t mode) { return changing_descriptor<"fchmod", fchmod>(fd, mode); }
-
+int fchmod(int fd, mode_t mode) { return changing_descriptor<fchmod>(fd, mode); }
 int chown(const char* path, uid_t owner, gid_t group) {
   return fchownat(AT_FDCWD, path, owner, group, 0);
 }
-
 int lchown(const char* path, uid_t owner, gid_t group) {
   return fchownat(AT_FDCWD, path, owner, group, AT_SYMLINK_NOFOLLOW);
 }
-
 int fchownat(int directory, const char* path, uid_t owner, gid_t group, int flags) {
-  const Last last = last_of_change(flags);
-  return changing_at<"fchownat", fchownat>(last, directory, path, owner, group, flags);
+  return changing_at<fchownat>(last_of_at(flags), directory, path, owner, group, flags);
 }
-
 int fchown(int fd, uid_t owner, gid_t group) {
-  return changing_descriptor<"fchown", fchown>(fd, owner, group);
+  return changing_descriptor<fchown>(fd, owner, group);
 }
-
 int utime(const char* path, const struct utimbuf* times) {
-  return changing<"utime", utime>(Last::kFollow, path, times);
+  return changing<utime>(Last::kFollow, path, times);
 }
-
 int utimes(const char* path, const struct timeval times[2]) {
-  return changing<"utimes", utimes>(Last::kFollow, path, times);
+  return changing<utimes>(Last::kFollow, path, times);
 }
-
 int lutimes(const char* path, const struct timeval times[2]) {
-  return changing<"lutimes", lutimes>(Last::kKeepLink, path, times);
+  return changing<lutimes>(Last::kKeepLink, path, times);
 }
 
 int utimensat(int directory, const char* path, const struct timespec times[2], int flags) {
   if (path == nullptr) {
-    return changing_descriptor<"utimensat", utimensat>(directory, path, times, flags);
+    return changing_descriptor<utimensat>(directory, path, times, flags);
   }
-  const Last last = last_of_change(flags);
+  const Last last = last_of_at(flags);
   const int result = changing_buffered(directory, path, last, [&](std::string_view name) {
     return set_times_buffered(client.buffer, name, times);
   });
   if (result != kNotBuffered) return result;
-  return changing_at<"utimensat", utimensat>(last, directory, path, times, flags);
+  return changing_at<utimensat>(last, directory, path, times, flags);
 }
 
 int futimens(int fd, const struct timespec times[2]) {
-  return changing_descriptor<"futimens", futimens>(fd, times);
+  return changing_descriptor<futimens>(fd, times);
 }
-
 int futimes(int fd, const struct timeval times[2]) {
-  return changing_descriptor<"futimes", futimes>(fd, times);
+  return changing_descriptor<futimes>(fd, times);
 }
-
 int setxattr(const char* path, const char* name, const void* value, size_t size, int flags) {
-  return changing<"setxattr", setxattr>(Last::kFollow, path, name, value, size, flags);
+  return changing<setxattr>(Last::kFollow, path, name, value, size, flags);
 }
-
 int lsetxattr(const char* path, const char* name, const void* value, size_t size, int flags) {
-  return changing<"lsetxattr", lsetxattr>(Last::kKeepLink, path, name, value, size, flags);
+  return changing<lsetxattr>(Last::kKeepLink, path, name, value, size, flags);
 }
 
 int fsetxattr(int fd, const char* name, const void* value, size_t size, int flags) {
   if (is_in_buffer(fd)) return failure<int>(EOPNOTSUPP);  // it would not be copied
-  return changing_descriptor<"fsetxattr", fsetxattr>(fd, name, value, size, flags);
+  return changing_descriptor<fsetxattr>(fd, name, value, size, flags);
 }
 
 int removexattr(const char* path, const char* name) {
-  return changing<"removexattr", removexattr>(Last::kFollow, path, name);
+  return changing<removexattr>(Last::kFollow, path, name);
 }
-
 int lremovexattr(const char* path, const char* name) {
-  return changing<"lremovexattr", lremovexattr>(Last::kKeepLink, path, name);
+  return changing<lremovexattr>(Last::kKeepLink, path, name);
 }
-
-int fremovexattr(int fd, const char* name) {
-  return changing_descriptor<"fremovexattr", fremovexattr>(fd, name);
-}
-
-int lchmod(const char* path, mode_t mode) {
-  return changing<"lchmod", lchmod>(Last::kKeepLink, path, mode);
-}
+int fremovexattr(int fd, const char* name) { return changing_descriptor<fremovexattr>(fd, name); }
+int lchmod(const char* path, mode_t mode) { return changing<lchmod>(Last::kKeepLink, path, mode); }
 
 int futimesat(int directory, const char* path, const struct timeval times[2]) {
-  if (path == nullptr) return changing_descriptor<"futimesat", futimesat>(directory, path, times);
-  return changing_at<"futimesat", futimesat>(Last::kFollow, directory, path, times);
+  if (path == nullptr) return changing_descriptor<futimesat>(directory, path, times);
+  return changing_at<futimesat>(Last::kFollow, directory, path, times);
 }
 
 int __xmknod(int, const char* path, mode_t mode, dev_t* device) {
   return mknod(path, mode, *device);
 }
-
 int __xmknodat(int, int directory, const char* path, mode_t mode, dev_t* device) {
   return mknodat(directory, path, mode, *device);
 }

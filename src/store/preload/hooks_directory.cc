@@ -16,13 +16,198 @@
 #include "hook/text.h"
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
-#include "store/preload/listing.h"
 
 namespace millrace::store {
 namespace {
 
-constinit Real<DIR*(const char*)> real_opendir{"opendir"};
-constinit Real<struct dirent64*(DIR*)> real_readdir{"readdir64"};
+// The names in a directory that the upper directory and the buffer have, and the catalogue lacks. A
+// snapshot, in memory of its own. A directory that has the same time as in the catalogue has not
+// changed since it was packed, and is not read.
+class Listing {
+ public:
+  // Reads the names of a directory. `entry` is its entry in the catalogue; kNoEntry: programs have
+  // created it; then "." and ".." are listed too. `relative` is its path relative to the root. 0,
+  // or an errno value.
+  int read(uint32_t entry, std::string_view relative);
+  void clear();
+
+  // Entry number `position`, copied to `out`; false at the end.
+  bool at(uint64_t position, struct dirent64* out);
+
+ private:
+  int read_upper(uint32_t entry, std::string_view relative);
+  int read_buffer(std::string_view relative);
+  bool reserve(size_t more_bytes);
+  bool has(std::string_view name) const;
+
+  char* bytes_ = nullptr;  // records as getdents64 has them
+  size_t size_bytes_ = 0;
+  size_t room_bytes_ = 0;
+  size_t offset_ = 0;  // of the record `position_`
+  uint64_t position_ = 0;
+};
+
+constexpr size_t kReadBytes = 32 * 1024;
+
+size_t record_bytes(size_t name_size) {
+  return (offsetof(struct dirent64, d_name) + name_size + 1 + 7) & ~size_t{7};
+}
+
+bool has_changed(int fd, uint32_t entry) {
+  struct stat status;
+  return hook::sys_fstat(fd, &status) == 0 &&
+         status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec !=
+             client.catalogue.entry(entry).mtime_ns;
+}
+
+// "directory/relative/" in `path`, to which names are added.
+class Folder {
+ public:
+  Folder(std::string_view directory, std::string_view relative) {
+    if (!path_) return;
+    Text text(path_->text);
+    text.add(directory).add("/");
+    root_size_ = text.size();
+    text.add(relative).add(relative.empty() ? "" : "/");
+    size_ = text.size();
+  }
+  explicit operator bool() const { return static_cast<bool>(path_); }
+
+  int open() const { return hook::sys_open(path_->text, O_RDONLY | O_DIRECTORY); }
+  const char* path_of(std::string_view name) const {
+    Text(path_->text + size_, sizeof(path_->text) - size_).add(name);
+    return path_->text;
+  }
+  std::string_view relative_of(std::string_view name) const {
+    path_of(name);
+    return {path_->text + root_size_, size_ - root_size_ + name.size()};
+  }
+
+ private:
+  const hook::Scratch<RealPath> path_;
+  size_t root_size_ = 0;
+  size_t size_ = 0;
+};
+
+// Whether a name of the upper directory is shown there. If the buffer has another file of that
+// name, `*type` becomes its type.
+bool is_shown(const Folder& folder, uint32_t entry, std::string_view name, unsigned char* type) {
+  if (name == "." || name == "..") return entry == wire::kNoEntry;
+  const std::string_view relative = folder.relative_of(name);
+  if (client.has_buffer()) {
+    uint64_t id = 0;
+    if (wire::is_buffer_copy(name)) return false;  // is being made
+    const Buffered found = look(client.buffer, relative, &id);
+    if (found == Buffered::kRemoved) return false;
+    if (found == Buffered::kFile) *type = DT_REG;
+  }
+  return entry == wire::kNoEntry || client.catalogue.find(relative) == wire::kNoEntry;
+}
+
+int Listing::read(uint32_t entry, std::string_view relative) {
+  clear();
+  if (client.upper.empty()) return 0;
+  if (!client.has_buffer()) return read_upper(entry, relative);
+  const NamesHeld held(client.buffer, relative);
+  const int error = read_upper(entry, relative);
+  return error == 0 ? read_buffer(relative) : error;
+}
+
+void Listing::clear() {
+  if (bytes_ != nullptr) hook::sys_munmap(bytes_, room_bytes_);
+  *this = {};
+}
+
+int Listing::read_upper(uint32_t entry, std::string_view relative) {
+  const Folder folder(client.upper, relative);
+  if (!folder) return ENOMEM;
+  const int fd = folder.open();
+  if (fd < 0) return fd == -ENOENT || fd == -ENOTDIR ? 0 : -fd;
+  long got = 0;
+  const bool is_read = entry == wire::kNoEntry || client.has_buffer() || has_changed(fd, entry);
+  while (is_read) {
+    got = -ENOMEM;
+    if (!reserve(kReadBytes)) break;
+    char* const begin = bytes_ + size_bytes_;
+    got = hook::own_call(SYS_getdents64, fd, hook::word(begin), kReadBytes);
+    if (got <= 0) break;
+    for (long at = 0; at < got;) {
+      auto* record = reinterpret_cast<struct dirent64*>(begin + at);
+      const size_t size = record->d_reclen;
+      if (is_shown(folder, entry, record->d_name, &record->d_type)) {
+        std::memmove(bytes_ + size_bytes_, record, size);
+        size_bytes_ += size;
+      }
+      at += static_cast<long>(size);
+    }
+  }
+  hook::sys_close(fd);
+  return static_cast<int>(-got);
+}
+
+// Names that only the buffer has. Whether the upper directory has one now does not matter: the
+// drainer may have copied it there after that was read.
+int Listing::read_buffer(std::string_view relative) {
+  const hook::Scratch<NameReader> reader;
+  const hook::Scratch<BufferedName> name;
+  if (!reader || !name) return ENOMEM;
+  const int names = open_names(client.buffer, relative);
+  if (names < 0) {
+    const bool has_none = names == -ENOENT || names == -ENOTDIR || names == -ENAMETOOLONG;
+    return has_none ? 0 : -names;
+  }
+  int found = 0;
+  while ((found = next_name(names, *reader, *name)) == 1) {
+    const std::string_view text = name->text;
+    if (name->kind != Buffered::kFile || has(text)) continue;
+    found = -ENOMEM;
+    if (!reserve(record_bytes(text.size()))) break;
+    auto* record = reinterpret_cast<struct dirent64*>(bytes_ + size_bytes_);
+    record->d_ino = name->id;
+    record->d_type = DT_REG;
+    record->d_reclen = static_cast<uint16_t>(record_bytes(text.size()));
+    std::memcpy(record->d_name, text.data(), text.size() + 1);
+    size_bytes_ += record->d_reclen;
+  }
+  hook::sys_close(names);
+  return found == -ENOENT ? 0 : -found;  // the drainer has removed the last name, and the directory
+}
+
+bool Listing::has(std::string_view name) const {
+  for (size_t at = 0; at < size_bytes_;) {
+    const auto* record = reinterpret_cast<const struct dirent64*>(bytes_ + at);
+    if (name == record->d_name) return true;
+    at += record->d_reclen;
+  }
+  return false;
+}
+
+bool Listing::reserve(size_t more_bytes) {
+  if (size_bytes_ + more_bytes <= room_bytes_) return true;
+  const size_t room = room_bytes_ == 0 ? 2 * kReadBytes : 2 * room_bytes_;
+  void* memory = hook::sys_mmap(room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == nullptr) return false;
+  if (bytes_ != nullptr) {
+    std::memcpy(memory, bytes_, size_bytes_);
+    hook::sys_munmap(bytes_, room_bytes_);
+  }
+  bytes_ = static_cast<char*>(memory);
+  room_bytes_ = room;
+  return true;
+}
+
+bool Listing::at(uint64_t position, struct dirent64* out) {
+  if (position < position_) position_ = offset_ = 0;
+  for (; offset_ < size_bytes_; ++position_) {
+    const auto* record = reinterpret_cast<const struct dirent64*>(bytes_ + offset_);
+    if (position_ == position) {
+      std::memcpy(out, record, record->d_reclen);
+      return true;
+    }
+    offset_ += record->d_reclen;
+  }
+  return false;
+}
 
 // Streams of the store, by their descriptor.
 struct Stream {
@@ -137,10 +322,10 @@ DIR* open_directory(uint32_t entry) {
   if (!is_directory(entry)) return failure<DIR*>(ENOTDIR);
   const int saved_errno = errno;
   const hook::Scratch<RealPath> path;
-  DIR* stream = path && path->in_upper(entry) ? real_opendir(path->text) : nullptr;
+  DIR* stream = path && path->in_upper(entry) ? real_call<opendir>(path->text) : nullptr;
   if (stream == nullptr) {
     errno = saved_errno;
-    stream = with_real_path(entry, [&](const char* real) { return real_opendir(real); });
+    stream = with_real_path(entry, [&](const char* real) { return real_call<opendir>(real); });
   }
   if (stream == nullptr) return nullptr;
   note_new_number(dirfd(stream));
@@ -215,7 +400,7 @@ extern "C" {
 
 DIR* opendir(const char* path) {
   return on_path(AT_FDCWD, path, Last::kFollow, open_directory, [&](int, const char* other) {
-    DIR* stream = real_opendir(other);
+    DIR* stream = real_call<opendir>(other);
     if (stream == nullptr || !active()) return stream;
     note_new_number(dirfd(stream));
     begin_listing(dirfd(stream));
@@ -224,14 +409,15 @@ DIR* opendir(const char* path) {
 }
 
 DIR* fdopendir(int fd) {
-  DIR* stream = real_call<"fdopendir", fdopendir>(fd);
+  DIR* stream = real_call<fdopendir>(fd);
   if (uint32_t directory; is_listed(stream, &directory)) begin_listing(fd);
   return stream;
 }
 
 struct dirent64* readdir64(DIR* stream) {
   uint32_t directory;
-  return is_listed(stream, &directory) ? next_entry(stream, directory) : real_readdir(stream);
+  return is_listed(stream, &directory) ? next_entry(stream, directory)
+                                       : real_call<readdir64>(stream);
 }
 
 int readdir64_r(DIR* stream, struct dirent64* out, struct dirent64** result) {
@@ -247,31 +433,31 @@ int readdir64_r(DIR* stream, struct dirent64* out, struct dirent64** result) {
 int closedir(DIR* stream) {
   if (uint32_t directory; is_listed(stream, &directory)) begin_listing(dirfd(stream));
   if (active() && !is_bad(stream)) forget(dirfd(stream));
-  return real_call<"closedir", closedir>(stream);
+  return real_call<closedir>(stream);
 }
 
 void rewinddir(DIR* stream) {
   uint32_t directory;
   return is_listed(stream, &directory) ? begin_listing(dirfd(stream))
-                                       : real_call<"rewinddir", rewinddir>(stream);
+                                       : real_call<rewinddir>(stream);
 }
 
 void seekdir(DIR* stream, long place) {
   uint32_t directory;
-  if (!is_listed(stream, &directory)) return real_call<"seekdir", seekdir>(stream, place);
+  if (!is_listed(stream, &directory)) return real_call<seekdir>(stream, place);
   if (Stream* own = stream_of(dirfd(stream))) own->position = static_cast<uint64_t>(place);
 }
 
 long telldir(DIR* stream) {
   uint32_t directory;
-  if (!is_listed(stream, &directory)) return real_call<"telldir", telldir>(stream);
+  if (!is_listed(stream, &directory)) return real_call<telldir>(stream);
   const Stream* own = stream_of(dirfd(stream));
   return own == nullptr ? failure<long>(ENOMEM) : static_cast<long>(own->position);
 }
 
 ssize_t getdents64(int fd, void* buffer, size_t size) {
   uint32_t directory;
-  if (!is_listed(fd, &directory)) return real_call<"getdents64", getdents64>(fd, buffer, size);
+  if (!is_listed(fd, &directory)) return real_call<getdents64>(fd, buffer, size);
   Stream* own = stream_of(fd);
   if (own == nullptr) return failure<ssize_t>(ENOMEM);
   const int saved_errno = errno;
@@ -294,7 +480,7 @@ ssize_t getdents64(int fd, void* buffer, size_t size) {
 int scandirat64(int directory, const char* path, struct dirent64*** list,
                 int (*filter)(const struct dirent64*),
                 int (*order)(const struct dirent64**, const struct dirent64**)) {
-  if (!active()) return real_call<"scandirat64", scandirat64>(directory, path, list, filter, order);
+  if (!active()) return real_call<scandirat64>(directory, path, list, filter, order);
   const int saved_errno = errno;
   const int fd = openat(directory, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* stream = fd < 0 ? nullptr : fdopendir(fd);
@@ -306,21 +492,21 @@ int scandirat64(int directory, const char* path, struct dirent64*** list,
 
 int scandir64(const char* path, struct dirent64*** list, int (*filter)(const struct dirent64*),
               int (*order)(const struct dirent64**, const struct dirent64**)) {
-  if (!active()) return real_call<"scandir64", scandir64>(path, list, filter, order);
+  if (!active()) return real_call<scandir64>(path, list, filter, order);
   return scandirat64(AT_FDCWD, path, list, filter, order);
 }
 
 // The C library's glob reads directories by functions of the caller if asked to. These are ours,
 // for any pattern: it may reach the root in the middle.
 int glob64(const char* pattern, int flags, int (*on_error)(const char*, int), glob64_t* result) {
-  static constinit Real<decltype(glob64)> real{"glob64"};
-  if (!active() || (flags & GLOB_ALTDIRFUNC) != 0) return real(pattern, flags, on_error, result);
+  if (!active() || (flags & GLOB_ALTDIRFUNC) != 0)
+    return real_call<glob64>(pattern, flags, on_error, result);
   result->gl_opendir = [](const char* path) -> void* { return opendir(path); };
   result->gl_readdir = [](void* stream) { return readdir64(static_cast<DIR*>(stream)); };
   result->gl_closedir = [](void* stream) { closedir(static_cast<DIR*>(stream)); };
   result->gl_stat = [](const char* path, struct stat64* status) { return stat64(path, status); };
   result->gl_lstat = [](const char* path, struct stat64* status) { return lstat64(path, status); };
-  const int code = real(pattern, flags | GLOB_ALTDIRFUNC, on_error, result);
+  const int code = real_call<glob64>(pattern, flags | GLOB_ALTDIRFUNC, on_error, result);
   result->gl_flags &= ~GLOB_ALTDIRFUNC;
   return code;
 }

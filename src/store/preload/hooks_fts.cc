@@ -311,10 +311,9 @@ using namespace millrace::store;
 extern "C" {
 
 FTS* fts_open(char* const* paths, int options, int (*compare)(const FTSENT**, const FTSENT**)) {
-  static constinit Real<decltype(fts_open)> real{"fts_open"};
   size_t count = 0;
   if (!active() || is_bad(paths) || !is_in_store(paths, count))
-    return real(paths, options, compare);
+    return real_call<fts_open>(paths, options, compare);
   if ((options & ~FTS_OPTIONMASK) != 0) return failure<FTS*>(EINVAL);
   void* memory = map_memory(sizeof(FtsStream));
   if (memory == nullptr) return failure<FTS*>(ENOMEM);
@@ -329,13 +328,11 @@ FTS* fts_open(char* const* paths, int options, int (*compare)(const FTSENT**, co
 }
 
 FTSENT* fts_read(FTS* stream) {
-  static constinit Real<decltype(fts_read)> real{"fts_read"};
-  return is_ours(stream) ? read_next(*fts_stream_of(stream)) : real(stream);
+  return is_ours(stream) ? read_next(*fts_stream_of(stream)) : real_call<fts_read>(stream);
 }
 
 FTSENT* fts_children(FTS* stream, int instruction) {
-  static constinit Real<decltype(fts_children)> real{"fts_children"};
-  if (!is_ours(stream)) return real(stream, instruction);
+  if (!is_ours(stream)) return real_call<fts_children>(stream, instruction);
   FtsStream& own = *fts_stream_of(stream);
   FTSENT* current = stream->fts_cur;
   if (current == nullptr) return own.first;
@@ -345,15 +342,13 @@ FTSENT* fts_children(FTS* stream, int instruction) {
 }
 
 int fts_set(FTS* stream, FTSENT* node, int instruction) {
-  static constinit Real<decltype(fts_set)> real{"fts_set"};
-  if (!is_ours(stream)) return real(stream, node, instruction);
+  if (!is_ours(stream)) return real_call<fts_set>(stream, node, instruction);
   node->fts_instr = static_cast<unsigned short>(instruction == 0 ? kNoInstruction : instruction);
   return 0;
 }
 
 int fts_close(FTS* stream) {
-  static constinit Real<decltype(fts_close)> real{"fts_close"};
-  if (!is_ours(stream)) return real(stream);
+  if (!is_ours(stream)) return real_call<fts_close>(stream);
   FtsStream& own = *fts_stream_of(stream);
   while (own.top != nullptr) drop_block(own);
   millrace::hook::sys_munmap(stream, sizeof(FtsStream));

@@ -13,7 +13,6 @@
 #include "hook/text.h"
 #include "store/preload/fast.h"
 #include "store/preload/hooks.h"
-#include "store/preload/proc_name.h"
 
 namespace millrace::store {
 namespace {
@@ -27,63 +26,45 @@ ssize_t read_link(uint32_t index, char* buffer, size_t size) {
   return static_cast<ssize_t>(copied);
 }
 
-struct Name {
-  char text[kPathBytes];
-};
-
-// The name that programs see. False if it is too long.
-bool write_shown_name(uint32_t entry, Name& out) {
-  return join_path(client.root, entry, out.text, sizeof(out.text));
-}
-
-// The same for the real name of what a program has created.
-bool write_shown_name(std::string_view real, Name& out) {
-  std::string_view below = client.below_upper(real);
-  while (!below.empty() && below.back() == '/') below.remove_suffix(1);
-  if (client.root.size() + below.size() + 1 > sizeof(out.text)) return false;
-  Text(out.text).add(client.root).add(below);
-  return true;
-}
-
-// Copies the name to `out`, or to memory of the program's heap if that is null. A length of 0 means
-// that the memory is as long as necessary.
-template <typename Named>
-char* give_name(Named entry, char* out, size_t room) {
-  const hook::Scratch<Name> name;
-  if (!name) return failure<char*>(ENOMEM);
-  if (!write_shown_name(entry, *name)) return failure<char*>(ENAMETOOLONG);
-  const size_t size = strlen(name->text) + 1;
+// Copies the name that programs see to `out`, or to memory of the program's heap if that is null. A
+// length of 0 means that the memory is as long as necessary.
+char* give_name(std::string_view relative, char* out, size_t room) {
+  while (!relative.empty() && relative.back() == '/') relative.remove_suffix(1);
+  const size_t size = client.root.size() + relative.size() + (relative.empty() ? 1 : 2);
+  if (size > kPathBytes) return failure<char*>(ENAMETOOLONG);
   if (room != 0 && size > room) return failure<char*>(ERANGE);
   if (out == nullptr) out = static_cast<char*>(program_allocate(nullptr, room == 0 ? size : room));
-  return out == nullptr ? failure<char*>(ENOMEM)
-                        : static_cast<char*>(memcpy(out, name->text, size));
+  if (out == nullptr) return failure<char*>(ENOMEM);
+  Text(out, size).add(client.root).add(relative.empty() ? "" : "/").add(relative);
+  return out;
+}
+
+char* give_entry_name(uint32_t entry, char* out, size_t room) {
+  const hook::Scratch<RealPath> path;
+  if (!path) return failure<char*>(ENOMEM);
+  return give_name({path->text, write_path(client.catalogue, entry, path->text, kPathBytes)}, out,
+                   room);
 }
 
 // The working directory, if a program has created it.
 char* give_created_directory(char* out, size_t room) {
-  const hook::Scratch<Name> name;
+  const hook::Scratch<hook::ScratchText> name;
   if (!name) return failure<char*>(ENOMEM);
-  if (real_call<"getcwd", getcwd>(name->text, sizeof(name->text)) == nullptr) return nullptr;
-  if (client.below_upper(name->text).data() == nullptr) {  // it was moved away
-    return real_call<"getcwd", getcwd>(out, room);
-  }
-  return give_name(std::string_view(name->text), out, room);
+  if (real_call<getcwd>(name->text, sizeof(name->text)) == nullptr) return nullptr;
+  std::string_view below = client.below_upper(name->text);
+  if (below.data() == nullptr) return real_call<getcwd>(out, room);  // it was moved away
+  if (!below.empty()) below.remove_prefix(1);
+  return give_name(below, out, room);
 }
-
-// The name of a file or directory that a program has created. The walk has followed all links.
-char* give_created_name(const Place& place, char* out) {
-  static constinit Real<int(int, const char*, int, int)> exists{"faccessat"};
-  if (exists(AT_FDCWD, place.path, F_OK, AT_SYMLINK_NOFOLLOW) != 0) return nullptr;
-  const hook::Scratch<RealPath> name;
-  if (!name) return failure<char*>(ENOMEM);
-  Text text(name->text);
-  text.add(client.upper).add("/").add(place.relative);
-  return give_name(std::string_view(name->text, text.size()), out, 0);
-}
-
-constinit Real<int(const char*)> real_chdir{"chdir"};
 
 Last last_unless(bool keeps_link) { return keeps_link ? Last::kKeepLink : Last::kFollow; }
+
+// The real directory is entered: calls that we do not see find it, and it survives exec.
+int enter(const char* real) {
+  const int result = real_call<chdir>(real);
+  forget_working_directory();
+  return result;
+}
 
 bool is_below_root(const char* path) {
   if (!active() || is_bad(path) || strchr(path, '/') == nullptr) return false;
@@ -91,20 +72,17 @@ bool is_below_root(const char* path) {
   return lookup.find(AT_FDCWD, path, Last::kFollow).where != Where::kOutside;
 }
 
-constinit Real<void*(const char*, int)> real_dlopen{"dlopen"};
-
 [[gnu::noinline]] void* open_library(const char* path, int mode) {
   bool was_found = false;
   void* library = on_real_path(AT_FDCWD, path, Last::kFollow, [&](int, const char* real) -> void* {
     // The loader does not tell by errno that a file is missing.
-    static constinit Real<int(int, const char*, int, int)> exists{"faccessat"};
-    if (exists(AT_FDCWD, real, F_OK, 0) != 0) return nullptr;
+    if (real_call<faccessat>(AT_FDCWD, real, F_OK, 0) != 0) return nullptr;
     was_found = true;
-    void* opened = real_dlopen(real, mode);
+    void* opened = real_call<dlopen>(real, mode);
     if (opened == nullptr) errno = EINVAL;
     return opened;
   });
-  return was_found ? library : real_dlopen(path, mode);  // which sets the text of dlerror
+  return was_found ? library : real_call<dlopen>(path, mode);  // which sets the text of dlerror
 }
 
 }  // namespace
@@ -123,18 +101,16 @@ ssize_t readlinkat(int directory, const char* path, char* buffer, size_t size) {
       directory, path, Last::kKeepLink,
       [&](uint32_t entry) { return read_link(entry, buffer, size); },
       [&](int base, const char* other) {
-        return real_call<"readlinkat", readlinkat>(base, other, buffer, size);
+        return real_call<readlinkat>(base, other, buffer, size);
       });
   return show_link(result, directory, path, buffer, size);
 }
 
 char* realpath(const char* path, char* resolved) {
-  const auto real = [&](const char* other) {
-    return real_call<"realpath", realpath>(other, resolved);
-  };
+  const auto real = [&](const char* other) { return real_call<realpath>(other, resolved); };
   if (!active() || is_bad(path)) return real(path);
   // The C library asks for the working directory, which may have been removed.
-  const millrace::hook::Scratch<Name> before;
+  const millrace::hook::Scratch<millrace::hook::ScratchText> before;
   if (*path != '/' && before &&
       millrace::hook::sys_getcwd(before->text, sizeof(before->text)) < 0) {
     return real(path);
@@ -147,68 +123,59 @@ char* realpath(const char* path, char* resolved) {
     place = lookup.find_linked(AT_FDCWD, path, Last::kFollow);
     if (place.where == Where::kOutside) return failure<char*>(ENOENT);
   }
-  if (place.where == Where::kInside) return give_name(place.entry, resolved, 0);
+  if (place.where == Where::kInside) return give_entry_name(place.entry, resolved, 0);
   if (place.where == Where::kFailed) return failure<char*>(place.error);
-  return place.is_created ? give_created_name(place, resolved) : real(place.path);
+  if (!place.is_created) return real(place.path);
+  // The walk has followed all links.
+  const bool exists = real_call<faccessat>(AT_FDCWD, place.path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+  return exists ? give_name(place.relative, resolved, 0) : nullptr;
 }
 
 // Those of the C library end the program if its buffer is too small.
 ssize_t __readlink_chk(const char* path, char* buffer, size_t size, size_t room) {
-  if (size > room) return real_call<"__readlink_chk", __readlink_chk>(path, buffer, size, room);
+  if (size > room) return real_call<__readlink_chk>(path, buffer, size, room);
   return readlink(path, buffer, size);
 }
 
 ssize_t __readlinkat_chk(int directory, const char* path, char* buffer, size_t size, size_t room) {
   if (size <= room) return readlinkat(directory, path, buffer, size);
-  return real_call<"__readlinkat_chk", __readlinkat_chk>(directory, path, buffer, size, room);
+  return real_call<__readlinkat_chk>(directory, path, buffer, size, room);
 }
 
 char* __realpath_chk(const char* path, char* resolved, size_t room) {
   if (room >= PATH_MAX) return realpath(path, resolved);
-  return real_call<"__realpath_chk", __realpath_chk>(path, resolved, room);
+  return real_call<__realpath_chk>(path, resolved, room);
 }
 
 char* __getcwd_chk(char* buffer, size_t size, size_t room) {
-  if (size > room) return real_call<"__getcwd_chk", __getcwd_chk>(buffer, size, room);
+  if (size > room) return real_call<__getcwd_chk>(buffer, size, room);
   return getcwd(buffer, size);
 }
 
 char* canonicalize_file_name(const char* path) { return realpath(path, nullptr); }
 
-// The real directory is entered: calls that we do not see find it, and it survives exec.
 int chdir(const char* path) {
-  return on_path(
-      AT_FDCWD, path, Last::kFollow,
-      [&](uint32_t entry) {
-        if (!is_directory(entry)) return failure<int>(ENOTDIR);
-        const int result =
-            with_real_path(entry, [&](const char* real) { return real_chdir(real); });
-        forget_working_directory();
-        return result;
-      },
-      [&](int, const char* other) {
-        const int result = real_chdir(other);
-        forget_working_directory();
-        return result;
-      });
+  const auto inside = [](uint32_t entry) {
+    return is_directory(entry) ? with_real_path(entry, enter) : failure<int>(ENOTDIR);
+  };
+  return on_path(AT_FDCWD, path, Last::kFollow, inside,
+                 [](int, const char* other) { return enter(other); });
 }
 
 int fchdir(int fd) {
   const uint32_t entry = entry_of(fd);
-  const bool is_ours = entry != kNoEntry && is_directory(entry);
-  const int result = is_ours
-                         ? with_real_path(entry, [](const char* path) { return real_chdir(path); })
-                         : real_call<"fchdir", fchdir>(fd);
+  if (entry != kNoEntry && is_directory(entry)) return with_real_path(entry, enter);
+  const int result = real_call<fchdir>(fd);
   forget_working_directory();
   return result;
 }
 
 char* getcwd(char* buffer, size_t size) {
   const uint32_t entry = active() ? working_directory_entry() : kNoEntry;
-  const bool is_created = active() && is_in_created_directory();
-  if (entry == kNoEntry && !is_created) return real_call<"getcwd", getcwd>(buffer, size);
+  const bool is_created = active() && is_created_directory(AT_FDCWD);
+  if (entry == kNoEntry && !is_created) return real_call<getcwd>(buffer, size);
   if (buffer != nullptr && size == 0) return failure<char*>(EINVAL);
-  return is_created ? give_created_directory(buffer, size) : give_name(entry, buffer, size);
+  return is_created ? give_created_directory(buffer, size) : give_entry_name(entry, buffer, size);
 }
 
 // The older getcwd, for PATH_MAX bytes.
@@ -229,12 +196,12 @@ key_t ftok(const char* path, int project) {
 
 char* get_current_dir_name() {
   const bool is_below =
-      active() && (is_in_created_directory() || working_directory_entry() != kNoEntry);
-  return is_below ? getcwd(nullptr, 0) : real_call<"get_current_dir_name", get_current_dir_name>();
+      active() && (is_created_directory(AT_FDCWD) || working_directory_entry() != kNoEntry);
+  return is_below ? getcwd(nullptr, 0) : real_call<get_current_dir_name>();
 }
 
 long pathconf(const char* path, int name) {
-  const auto call = [&](const char* other) { return real_call<"pathconf", pathconf>(other, name); };
+  const auto call = [&](const char* other) { return real_call<pathconf>(other, name); };
   Lookup lookup;
   const Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
   // Most limits do not depend on the path, and are known even if it does not exist. The path itself
@@ -250,11 +217,11 @@ long pathconf(const char* path, int name) {
 
 // What programs create is watched where it is.
 int inotify_add_watch(int fd, const char* path, uint32_t mask) {
-  static constinit Real<int(int, const char*, uint32_t)> real{"inotify_add_watch"};
   const auto watch_created = [&](uint32_t directory) {
     const millrace::hook::Scratch<RealPath> upper;
     make_upper_directories(directory);
-    return upper && upper->in_upper(directory) ? real(fd, upper->text, mask) : -1;
+    return upper && upper->in_upper(directory) ? real_call<inotify_add_watch>(fd, upper->text, mask)
+                                               : -1;
   };
   return on_path(
       AT_FDCWD, path, last_unless((mask & IN_DONT_FOLLOW) != 0),
@@ -263,33 +230,34 @@ int inotify_add_watch(int fd, const char* path, uint32_t mask) {
         if (watch >= 0) return watch;
         // A dataset does not change: the service does, but never moves a file away.
         const uint32_t quiet = (mask & ~uint32_t{IN_ALL_EVENTS}) | IN_MOVE_SELF;
-        return with_real_path(entry, [&](const char* other) { return real(fd, other, quiet); });
+        return with_real_path(entry, [&](const char* other) {
+          return real_call<inotify_add_watch>(fd, other, quiet);
+        });
       },
-      [&](int, const char* other) { return real(fd, other, mask); });
+      [&](int, const char* other) { return real_call<inotify_add_watch>(fd, other, mask); });
 }
 
 int fanotify_mark(int fd, unsigned flags, uint64_t mask, int directory, const char* path) {
-  static constinit Real<int(int, unsigned, uint64_t, int, const char*)> real{"fanotify_mark"};
-  return on_real_path(
-      directory, path, last_unless((flags & FAN_MARK_DONT_FOLLOW) != 0),
-      [&](int base, const char* other) { return real(fd, flags, mask, base, other); });
+  return on_real_path(directory, path, last_unless((flags & FAN_MARK_DONT_FOLLOW) != 0),
+                      [&](int base, const char* other) {
+                        return real_call<fanotify_mark>(fd, flags, mask, base, other);
+                      });
 }
 
 int name_to_handle_at(int directory, const char* path, struct file_handle* handle, int* mount,
                       int flags) {
-  static constinit Real<int(int, const char*, struct file_handle*, int*, int)> real{
-      "name_to_handle_at"};
   if (!is_bad(path) && *path == '\0' && !make_real(directory)) return -1;
-  return on_real_path(
-      directory, path, last_unless((flags & AT_SYMLINK_FOLLOW) == 0),
-      [&](int base, const char* other) { return real(base, other, handle, mount, flags); });
+  return on_real_path(directory, path, last_unless((flags & AT_SYMLINK_FOLLOW) == 0),
+                      [&](int base, const char* other) {
+                        return real_call<name_to_handle_at>(base, other, handle, mount, flags);
+                      });
 }
 
 // The loader opens libraries without hooks. It also looks at the caller, to find a name without a
 // slash: so other calls jump there, and the caller stays the same.
 void* dlopen(const char* path, int mode) {
   if (is_below_root(path)) return open_library(path, mode);
-  return real_dlopen.get()(path, mode);
+  return real_call<dlopen>(path, mode);
 }
 
 }  // extern "C"

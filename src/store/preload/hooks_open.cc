@@ -13,12 +13,9 @@
 namespace millrace::store {
 namespace {
 
-constinit Real<int(int, const char*, int, ...)> real_openat{"openat"};
-constinit Real<FILE*(const char*, const char*)> real_fopen{"fopen"};
-constinit Real<FILE*(const char*, const char*, FILE*)> real_freopen{"freopen"};
-
 bool writes(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0; }
 bool creates(int flags) { return (flags & O_CREAT) != 0; }
+bool is_exclusive(int flags) { return creates(flags) && (flags & O_EXCL) != 0; }
 bool is_temporary(int flags) { return (flags & O_TMPFILE) == O_TMPFILE; }
 
 // Why an existing entry cannot be opened like this; 0: it can.
@@ -26,10 +23,10 @@ int refusal(uint32_t index, int flags) {
   const wire::CatalogueEntry entry = entry_at(index);
   if ((flags & O_PATH) != 0) return 0;
   if (is_temporary(flags)) return entry.kind == EntryKind::kDirectory ? 0 : ENOTDIR;
-  if ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0) return EEXIST;
+  if (is_exclusive(flags)) return EEXIST;
   if (entry.kind == EntryKind::kLink) return (flags & O_DIRECTORY) != 0 ? ENOTDIR : ELOOP;
   if (entry.kind == EntryKind::kDirectory) {
-    return writes(flags) || (flags & O_CREAT) != 0 ? EISDIR : 0;
+    return writes(flags) || creates(flags) ? EISDIR : 0;
   }
   if ((flags & O_DIRECTORY) != 0) return ENOTDIR;
   return writes(flags) ? EROFS : 0;
@@ -41,7 +38,7 @@ int open_upper(uint32_t entry, int flags, mode_t mode) {
   const hook::Scratch<RealPath> path;
   if (!path || !path->in_upper(entry)) return failure<int>(ENOENT);
   const auto open = [&] {
-    return with_new_fd([&] { return real_openat.get()(AT_FDCWD, path->text, flags, mode); });
+    return with_new_fd([&] { return real_call<openat>(AT_FDCWD, path->text, flags, mode); });
   };
   const int fd = open();
   if (fd >= 0 || errno != ENOENT || !is_temporary(flags)) return fd;
@@ -54,7 +51,7 @@ int open_directory(uint32_t entry, int flags) {
   if (fd < 0) {
     errno = saved_errno;
     fd = with_real_path(entry, [&](const char* path) {
-      return with_new_fd([&] { return real_openat.get()(AT_FDCWD, path, flags, 0); });
+      return with_new_fd([&] { return real_call<openat>(AT_FDCWD, path, flags, 0); });
     });
   }
   if (fd < 0) return fd;
@@ -76,7 +73,7 @@ int open_entry(uint32_t entry, int flags, mode_t mode) {
   }
   const int fd = with_real_path(entry, [&](const char* path) {
     return with_new_fd(
-        [&] { return real_openat.get()(AT_FDCWD, path, flags & ~(O_CREAT | O_EXCL), 0); });
+        [&] { return real_call<openat>(AT_FDCWD, path, flags & ~(O_CREAT | O_EXCL), 0); });
   });
   if (fd < 0) return fd;
   note_opened(fd, entry);
@@ -96,7 +93,7 @@ int open_guessed_in_tree(uint32_t guessed, std::string_view below, int flags) {
   memcpy(path + client.tree.size(), below.data(), below.size());
   path[client.tree.size() + below.size()] = '\0';
   const int saved_errno = errno;
-  const int fd = real_openat.get()(AT_FDCWD, path, flags, 0);
+  const int fd = real_call<openat>(AT_FDCWD, path, flags, 0);
   if (fd >= 0 && is_confirmed(guessed, {below.data() + 1, below.size() - 1})) {
     note_opened(fd, guessed);
     return fd;
@@ -106,10 +103,9 @@ int open_guessed_in_tree(uint32_t guessed, std::string_view below, int flags) {
   return -1;
 }
 
-// Most opens: the plain path of a file that is on this node already. A lookup in a
-// large catalogue misses the cache. So the kernel opens the file first, and the path is compared
-// while the entry loads. -1: it is not such a path, or the file is not
-// there yet; errno is not changed.
+// Most opens: the plain path of a file that is on this node already. A lookup in a large catalogue
+// misses the cache, so the kernel opens the file while the entry loads. -1: it is not such a path,
+// or the file is not there yet; errno is not changed.
 int open_guessed(const char* path, int flags) {
   constexpr int kPlainFlags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_LARGEFILE;
   if (!active() || (flags & ~kPlainFlags) != 0 || is_bad(path)) return -1;
@@ -131,8 +127,7 @@ int open_guessed(const char* path, int flags) {
 
 // O_CREAT with O_EXCL does not follow a link either.
 Last last_of(int flags) {
-  const bool keeps = (flags & O_NOFOLLOW) != 0 ||
-                     ((flags & O_CREAT) != 0 && (flags & O_EXCL) != 0 && !is_temporary(flags));
+  const bool keeps = (flags & O_NOFOLLOW) != 0 || (is_exclusive(flags) && !is_temporary(flags));
   return keeps ? Last::kKeepLink : Last::kFollow;
 }
 
@@ -212,7 +207,7 @@ struct DescriptorWay {
 
   int entry(uint32_t entry) const { return open_entry(entry, flags, mode); }
   int other(int directory, const char* path) const {
-    return with_new_fd([&] { return real_openat.get()(directory, path, flags, mode); });
+    return with_new_fd([&] { return real_call<openat>(directory, path, flags, mode); });
   }
   int created(const char* path) const {
     const int fd = other(AT_FDCWD, path);
@@ -230,7 +225,7 @@ int opening(int directory, const char* path, int flags, mode_t mode) {
 }
 
 mode_t mode_of(int flags, va_list arguments) {
-  return (flags & O_CREAT) != 0 || is_temporary(flags) ? va_arg(arguments, mode_t) : 0;
+  return creates(flags) || is_temporary(flags) ? va_arg(arguments, mode_t) : 0;
 }
 
 // Flags of open for a mode such as "r+".
@@ -307,8 +302,11 @@ bool end_writer(uint64_t id) {
   return error == 0;
 }
 
-// The same for a range that is about to be closed: the drainer waits until it is.
-void end_writers(unsigned first, unsigned last) {
+// A range is about to be closed: the drainer waits until it is.
+void before_closing(unsigned first, unsigned last) {
+  if (!active()) return;
+  forget_range(first, last);
+  disown_range(first, last);
   for (unsigned fd = first; fd <= last && fd < BufferedWriters::kNumbers; ++fd) {
     end_writer(buffered_writers.take(static_cast<int>(fd)));
   }
@@ -324,8 +322,9 @@ int copying_number(int fd, Body body) {
   return copy;
 }
 
-template <typename Duplicate>
-int duplicating(int fd, int copy, Duplicate duplicate) {
+template <auto kHook, typename... Flags>
+int duplicating(int fd, int copy, Flags... flags) {
+  const auto duplicate = [&] { return real_call<kHook>(fd, copy, flags...); };
   if (fd == copy) return natively(fd, duplicate);
   const uint64_t closed = buffered_writers.take(copy);
   const int made = copying_number(fd, [&] { return replacing(copy, duplicate); });
@@ -368,10 +367,15 @@ void set_close_on_exec(unsigned first, unsigned last) {
   }
 }
 
-// make(name) replaces the X in a name. Below the root, it gets the real path, with the same end.
-template <typename Make>
-auto making_temporary(char* name, Make make) {
-  using Result = decltype(make(name));
+// The call replaces the X in a name. Below the root, it gets the real path, with the same end.
+template <auto kHook, typename... Arguments>
+auto making_temporary(char* name, Arguments... arguments) {
+  using Result = decltype(kHook(name, arguments...));
+  const auto make = [&](char* real) {
+    const Result result = real_call<kHook>(real, arguments...);
+    if constexpr (!std::is_pointer_v<Result>) newly_made(result);
+    return result;
+  };
   if (!active() || is_bad(name)) return make(name);
   return creating_path(AT_FDCWD, name, [&](int, const char* other) -> Result {
     if (other == name) return make(name);
@@ -417,7 +421,6 @@ int openat(int directory, const char* path, int flags, ...) {
 int __openat_2(int directory, const char* path, int flags) {
   return opening(directory, path, flags, 0);
 }
-
 int creat(const char* path, mode_t mode) {
   return opening(AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
 }
@@ -426,12 +429,12 @@ FILE* fopen(const char* path, const char* mode) {
   return opening_stream(
       path, mode,
       [&](const char* other) {
-        FILE* stream = real_fopen(other, mode);
+        FILE* stream = real_call<fopen>(other, mode);
         const bool has_room = stream != nullptr || errno != EMFILE || !close_parked();
-        return has_room ? stream : real_fopen(other, mode);
+        return has_room ? stream : real_call<fopen>(other, mode);
       },
       [&](int fd) {
-        FILE* stream = real_call<"fdopen", fdopen>(fd, mode);
+        FILE* stream = real_call<fdopen>(fd, mode);
         if (stream == nullptr) close(fd);
         return stream;
       });
@@ -440,12 +443,12 @@ FILE* fopen(const char* path, const char* mode) {
 // Without a path, it changes the mode of the stream.
 FILE* freopen(const char* path, const char* mode, FILE* stream) {
   forget(descriptor_of(stream));
-  if (path == nullptr) return real_freopen(path, mode, stream);
+  if (path == nullptr) return real_call<freopen>(path, mode, stream);
   const uint64_t closed = buffered_writers.take(descriptor_of(stream));
   bool is_called = false;
   const auto reopen = [&](const char* real, const char* real_mode) {
     is_called = true;
-    return real_freopen(real, real_mode, stream);
+    return real_call<freopen>(real, real_mode, stream);
   };
   FILE* opened = opening_stream(
       path, mode, [&](const char* other) { return reopen(other, mode); },
@@ -473,7 +476,7 @@ int fclose(FILE* stream) {
   const int fd = descriptor_of(stream);
   forget(fd);
   const uint64_t closed = buffered_writers.take(fd);
-  const int result = real_call<"fclose", fclose>(stream);
+  const int result = real_call<fclose>(stream);
   if (fd >= 0 && fd <= STDERR_FILENO) note_low_closed();
   return end_writer(closed) ? result : EOF;
 }
@@ -482,7 +485,7 @@ int close(int fd) {
   if (int result; close_fast(fd, &result)) return result;
   if (active()) forget(fd);
   const uint64_t closed = buffered_writers.take(fd);
-  const int result = real_call<"close", close>(fd);
+  const int result = real_call<close>(fd);
   if (result == 0 && fd <= STDERR_FILENO) note_low_closed();
   return end_writer(closed) ? result : -1;
 }
@@ -492,73 +495,41 @@ int close_range(unsigned first, unsigned last, int flags) {
   const bool is_valid = first <= last && (flags & ~kKnownFlags) == 0;
   if (is_valid && (flags & CLOSE_RANGE_CLOEXEC) != 0) {
     set_close_on_exec(first, last);
-  } else if (is_valid && active()) {
-    forget_range(first, last);
-    disown_range(first, last);
-    end_writers(first, last);
+  } else if (is_valid) {
+    before_closing(first, last);
   }
-  return real_call<"close_range", close_range>(first, last, flags);
+  return real_call<close_range>(first, last, flags);
 }
 
 void closefrom(int first) {
-  const unsigned begin = first < 0 ? 0 : static_cast<unsigned>(first);
-  if (active()) {
-    forget_range(begin, ~0u);
-    disown_range(begin, ~0u);
-    end_writers(begin, ~0u);
-  }
-  real_call<"closefrom", closefrom>(first);
+  before_closing(first < 0 ? 0 : static_cast<unsigned>(first), ~0u);
+  real_call<closefrom>(first);
 }
 
 int dup(int fd) {
-  return copying_number(fd, [&] { return real_call<"dup", dup>(fd); });
+  return copying_number(fd, [&] { return real_call<dup>(fd); });
 }
-
-int dup2(int fd, int copy) {
-  return duplicating(fd, copy, [&] { return real_call<"dup2", dup2>(fd, copy); });
-}
-
-int dup3(int fd, int copy, int flags) {
-  return duplicating(fd, copy, [&] { return real_call<"dup3", dup3>(fd, copy, flags); });
-}
+int dup2(int fd, int copy) { return duplicating<dup2>(fd, copy); }
+int dup3(int fd, int copy, int flags) { return duplicating<dup3>(fd, copy, flags); }
 
 int fcntl(int fd, int command, ...) {
-  static constinit Real<int(int, int, ...)> real{"fcntl"};
   va_list arguments;
   va_start(arguments, command);
   void* argument = va_arg(arguments, void*);
   va_end(arguments);
   if (int result; fcntl_fast(fd, command, argument, &result)) return result;
-  const auto call = [&] { return real.get()(fd, command, argument); };
+  const auto call = [&] { return real_call<fcntl>(fd, command, argument); };
   return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? copying_number(fd, call)
                                                           : natively(fd, call);
 }
 
-int mkstemp(char* name) {
-  return newly_made(making_temporary(
-      name, [&](char* real_name) { return real_call<"mkstemp", mkstemp>(real_name); }));
-}
-
-int mkostemp(char* name, int flags) {
-  return newly_made(making_temporary(
-      name, [&](char* real_name) { return real_call<"mkostemp", mkostemp>(real_name, flags); }));
-}
-
-int mkstemps(char* name, int suffix) {
-  return newly_made(making_temporary(
-      name, [&](char* real_name) { return real_call<"mkstemps", mkstemps>(real_name, suffix); }));
-}
-
+int mkstemp(char* name) { return making_temporary<mkstemp>(name); }
+int mkostemp(char* name, int flags) { return making_temporary<mkostemp>(name, flags); }
+int mkstemps(char* name, int suffix) { return making_temporary<mkstemps>(name, suffix); }
 int mkostemps(char* name, int suffix, int flags) {
-  return newly_made(making_temporary(name, [&](char* real_name) {
-    return real_call<"mkostemps", mkostemps>(real_name, suffix, flags);
-  }));
+  return making_temporary<mkostemps>(name, suffix, flags);
 }
-
-char* mkdtemp(char* name) {
-  return making_temporary(
-      name, [&](char* real_name) { return real_call<"mkdtemp", mkdtemp>(real_name); });
-}
+char* mkdtemp(char* name) { return making_temporary<mkdtemp>(name); }
 
 }  // extern "C"
 

@@ -26,6 +26,12 @@ auto with_environment(char* const* environment, Use use) {
   return hook::with_environment(kept_environment, environment, use);
 }
 
+size_t count_of(char* const* arguments) {
+  size_t count = 0;
+  while (arguments[count] != nullptr) ++count;
+  return count;
+}
+
 constexpr int kScriptsMax = 5;  // whose interpreters are scripts: as in the kernel
 
 // run(path, arguments, directory) starts a program in a directory, or in the current one if that is
@@ -49,14 +55,14 @@ int starting_blind(const char* real, char* const* arguments, const ProgramFile& 
 // The dynamic loader, which opens its first argument without us.
 template <typename Run>
 int starting_loader(const char* real, char* const* arguments, Run run) {
-  size_t count = 0;
+  const size_t count = count_of(arguments);
   size_t index = 0;
   uint32_t entry = kNoEntry;
-  for (; arguments[count] != nullptr; ++count) {
-    if (count == 0 || entry != kNoEntry || arguments[count][0] == '-') continue;
+  for (size_t i = 1; i < count && entry == kNoEntry; ++i) {
+    if (arguments[i][0] == '-') continue;
     Lookup lookup;
-    const Place place = lookup.find(AT_FDCWD, arguments[count], Last::kFollow);
-    if (place.where == Where::kInside) index = count, entry = place.entry;
+    const Place place = lookup.find(AT_FDCWD, arguments[i], Last::kFollow);
+    if (place.where == Where::kInside) index = i, entry = place.entry;
   }
   if (entry == kNoEntry) return run(real, arguments, nullptr);
   auto** changed = static_cast<char**>(__builtin_alloca((count + 1) * sizeof(char*)));
@@ -132,8 +138,7 @@ int starting(const char* path, char* const* arguments, const Run& run, int depth
 template <typename Run>
 int starting_script(const char* path, char* const* arguments, ProgramFile& file, const Run& run,
                     int depth) {
-  size_t count = 0;
-  while (arguments[count] != nullptr) ++count;
+  const size_t count = count_of(arguments);
   auto** changed = static_cast<char**>(__builtin_alloca((count + 4) * sizeof(char*)));
   char** at = changed;
   *at++ = file.text;
@@ -174,16 +179,14 @@ int searching(const char* file, Try try_path) {
   }
 }
 
-constinit Real<int(const char*, char* const*, char* const*)> real_execve{"execve"};
-
 // exec with a completed environment.
 int executing(const char* path, char* const* arguments, char* const* environment) {
   return starting(path, arguments,
                   [&](const char* real, char* const* given, const char* directory) {
-                    if (directory == nullptr) return real_execve(real, given, environment);
+                    if (directory == nullptr) return real_call<execve>(real, given, environment);
                     const int before = hook::sys_open(".", O_PATH | O_DIRECTORY);
                     hook::own_call(SYS_chdir, hook::word(directory));
-                    real_execve(real, given, environment);
+                    real_call<execve>(real, given, environment);
                     hook::own_call(SYS_fchdir, before);
                     hook::sys_close(before);
                     return -1;
@@ -218,7 +221,6 @@ const char* name_for_child(const Place& place, const char* path) {
   return place.where == Where::kFailed && place.error == ENOTDIR ? "/dev/null/missing" : path;
 }
 
-constinit Real<decltype(posix_spawn)> real_posix_spawn{"posix_spawn"};
 constexpr char kEnv[] = "/usr/bin/env";
 
 struct Spawn {
@@ -229,7 +231,7 @@ struct Spawn {
   char* const* environment;
 };
 
-// Whether env(1) starts a program as it would be started: it searches names without a slash, and
+// Whether env(1) starts a program as it would be started: env searches names without a slash, and
 // gives the program its path as its name.
 bool can_start_by_env(const char* path, const char* name) {
   const char* const slash = strrchr(path, '/');
@@ -247,8 +249,7 @@ int spawning(const char* path, const Spawn& spawn) {
         // Those of the program cannot be copied, and may have a directory of their own. So they
         // come first, and then our execve in a program that sees the store.
         if (directory != nullptr && actions != nullptr && can_start_by_env(real, given[0])) {
-          size_t count = 0;
-          while (given[count] != nullptr) ++count;
+          const size_t count = count_of(given);
           auto** changed = static_cast<char**>(__builtin_alloca((count + 2) * sizeof(char*)));
           changed[0] = const_cast<char*>(kEnv);
           changed[1] = const_cast<char*>(real);
@@ -261,8 +262,8 @@ int spawning(const char* path, const Spawn& spawn) {
           posix_spawn_file_actions_addchdir_np(&own, directory);
           actions = &own;
         }
-        const int error =
-            real_posix_spawn(spawn.pid, real, actions, spawn.attributes, given, spawn.environment);
+        const int error = real_call<posix_spawn>(spawn.pid, real, actions, spawn.attributes, given,
+                                                 spawn.environment);
         if (actions == &own) posix_spawn_file_actions_destroy(&own);
         return error == 0 ? 0 : failure<int>(error);
       });
@@ -284,7 +285,7 @@ int executing_by_shell(const char* path, char* const* arguments, char* const* en
   return starting_script(
       path, arguments, shell,
       [&](const char* real, char* const* given, const char*) {
-        return real_execve(real, given, environment);
+        return real_call<execve>(real, given, environment);
       },
       0);
 }
@@ -314,7 +315,7 @@ using namespace millrace::store;
 extern "C" {
 
 int execve(const char* path, char* const arguments[], char* const environment[]) {
-  if (!active()) return real_execve(path, arguments, environment);
+  if (!active()) return real_call<execve>(path, arguments, environment);
   return with_environment(
       environment, [&](char* const* completed) { return executing(path, arguments, completed); });
 }
@@ -322,7 +323,7 @@ int execve(const char* path, char* const arguments[], char* const environment[])
 int execv(const char* path, char* const arguments[]) { return execve(path, arguments, environ); }
 
 int execvpe(const char* file, char* const arguments[], char* const environment[]) {
-  if (!active()) return real_call<"execvpe", execvpe>(file, arguments, environment);
+  if (!active()) return real_call<execvpe>(file, arguments, environment);
   return with_environment(environment, [&](char* const* completed) {
     return searching(file, [&](const char* path) {
       executing(path, arguments, completed);
@@ -365,7 +366,8 @@ int execle(const char* path, const char* argument, ...) {
 int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
                 const posix_spawnattr_t* attributes, char* const arguments[],
                 char* const environment[]) {
-  if (!active()) return real_posix_spawn(pid, path, actions, attributes, arguments, environment);
+  if (!active())
+    return real_call<posix_spawn>(pid, path, actions, attributes, arguments, environment);
   return with_environment(environment, [&](char* const* completed) {
     return returning_error(
         [&] { return spawning(path, {pid, actions, attributes, arguments, completed}); });
@@ -375,36 +377,33 @@ int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* 
 // The child opens it without a hook.
 int posix_spawn_file_actions_addopen(posix_spawn_file_actions_t* actions, int fd, const char* path,
                                      int flags, mode_t mode) {
-  static constinit Real<decltype(posix_spawn_file_actions_addopen)> real{
-      "posix_spawn_file_actions_addopen"};
-  if (!active()) return real(actions, fd, path, flags, mode);
+  if (!active()) return real_call<posix_spawn_file_actions_addopen>(actions, fd, path, flags, mode);
   Lookup lookup;
   const Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
   if (place.is_created) {
     if ((flags & O_CREAT) != 0) make_upper_directories(place.entry);
-    return real(actions, fd, place.path, flags, mode);
+    return real_call<posix_spawn_file_actions_addopen>(actions, fd, place.path, flags, mode);
   }
   if (place.where != Where::kInside || (flags & O_ACCMODE) != O_RDONLY) {
-    return real(actions, fd, name_for_child(place, path), flags, mode);
+    return real_call<posix_spawn_file_actions_addopen>(actions, fd, name_for_child(place, path),
+                                                       flags, mode);
   }
   return with_existing_path(place.entry, [&](const char* other) {
-    return real(actions, fd, other, flags & ~O_CREAT, mode);
+    return real_call<posix_spawn_file_actions_addopen>(actions, fd, other, flags & ~O_CREAT, mode);
   });
 }
 
 // The child duplicates it without a hook.
 int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t* actions, int fd, int copy) {
   make_real(fd);
-  return real_call<"posix_spawn_file_actions_adddup2", posix_spawn_file_actions_adddup2>(actions,
-                                                                                         fd, copy);
+  return real_call<posix_spawn_file_actions_adddup2>(actions, fd, copy);
 }
 
 int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
                  const posix_spawnattr_t* attributes, char* const arguments[],
                  char* const environment[]) {
   if (!active())
-    return real_call<"posix_spawnp", posix_spawnp>(pid, file, actions, attributes, arguments,
-                                                   environment);
+    return real_call<posix_spawnp>(pid, file, actions, attributes, arguments, environment);
   return with_environment(environment, [&](char* const* completed) {
     return returning_error([&] {
       return searching(file, [&](const char* path) {
@@ -416,62 +415,62 @@ int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t*
 
 // The child changes its directory without a hook.
 int posix_spawn_file_actions_addchdir_np(posix_spawn_file_actions_t* actions, const char* path) {
-  static constinit Real<decltype(posix_spawn_file_actions_addchdir_np)> real{
-      "posix_spawn_file_actions_addchdir_np"};
-  if (!active() || is_bad(path)) return real(actions, path);
+  if (!active() || is_bad(path))
+    return real_call<posix_spawn_file_actions_addchdir_np>(actions, path);
   Lookup lookup;
   const Place place = lookup.find(AT_FDCWD, path, Last::kFollow);
-  if (place.where == Where::kElsewhere) return real(actions, place.path);
-  if (place.where != Where::kInside) return real(actions, name_for_child(place, path));
-  return with_existing_path(place.entry, [&](const char* other) { return real(actions, other); });
+  if (place.where == Where::kElsewhere)
+    return real_call<posix_spawn_file_actions_addchdir_np>(actions, place.path);
+  if (place.where != Where::kInside)
+    return real_call<posix_spawn_file_actions_addchdir_np>(actions, name_for_child(place, path));
+  return with_existing_path(place.entry, [&](const char* other) {
+    return real_call<posix_spawn_file_actions_addchdir_np>(actions, other);
+  });
 }
 
 int fexecve(int fd, char* const arguments[], char* const environment[]) {
-  static constinit Real<int(int, char* const*, char* const*)> real{"fexecve"};
-  if (!active()) return real(fd, arguments, environment);
+  if (!active()) return real_call<fexecve>(fd, arguments, environment);
   return with_environment(environment, [&](char* const* completed) {
-    return natively(fd, [&] { return real(fd, arguments, completed); });
+    return natively(fd, [&] { return real_call<fexecve>(fd, arguments, completed); });
   });
 }
 
 int execveat(int directory, const char* path, char* const arguments[], char* const environment[],
              int flags) {
-  static constinit Real<int(int, const char*, char* const*, char* const*, int)> real{"execveat"};
-  if (!active() || is_bad(path)) return real(directory, path, arguments, environment, flags);
+  if (!active() || is_bad(path))
+    return real_call<execveat>(directory, path, arguments, environment, flags);
   if (flags == 0 && (*path == '/' || (directory == AT_FDCWD && *path != '\0'))) {
     return execve(path, arguments, environment);
   }
   return with_environment(environment, [&](char* const* completed) {
     if (*path == '\0') {
-      return natively(directory,
-                      [&] { return real(directory, path, arguments, completed, flags); });
+      return natively(directory, [&] {
+        return real_call<execveat>(directory, path, arguments, completed, flags);
+      });
     }
-    return on_real_path(directory, path,
-                        (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow,
-                        [&](int base, const char* other) {
-                          return real(base, other, arguments, completed, flags);
-                        });
+    return on_real_path(directory, path, last_of_at(flags), [&](int base, const char* other) {
+      return real_call<execveat>(base, other, arguments, completed, flags);
+    });
   });
 }
 
 // A fork without the handlers of pthread_atfork.
 pid_t _Fork() {
-  static constinit Real<pid_t()> real{"_Fork"};
-  if (!active()) return real();
+  if (!active()) return real_call<_Fork>();
   make_all_real(Which::kAll);
-  const pid_t pid = real();
+  const pid_t pid = real_call<_Fork>();
   if (pid == 0) client.pid.store(millrace::hook::sys_getpid(), std::memory_order_relaxed);
   return pid;
 }
 
 int system(const char* command) {
   make_all_real(Which::kInherited);
-  return real_call<"system", system>(command);
+  return real_call<system>(command);
 }
 
 FILE* popen(const char* command, const char* mode) {
   make_all_real(Which::kInherited);
-  return real_call<"popen", popen>(command, mode);
+  return real_call<popen>(command, mode);
 }
 
 // The parts of vfork that need not be in assembly. vfork itself must be: it returns twice from one

@@ -86,33 +86,33 @@ extern "C" {
 
 ssize_t read(int fd, void* buffer, size_t count) {
   if (ssize_t result; read_fast(fd, buffer, count, &result)) return result;
-  return on_real<"read", read>(fd, buffer, count);
+  return on_real<read>(fd, buffer, count);
 }
 
 ssize_t pread(int fd, void* buffer, size_t count, off_t offset) {
   if (ssize_t result; pread_fast(fd, buffer, count, offset, &result)) return result;
-  return on_real<"pread", pread>(fd, buffer, count, offset);
+  return on_real<pread>(fd, buffer, count, offset);
 }
 
 // Those of the C library end the program if its buffer is too small.
 ssize_t __read_chk(int fd, void* buffer, size_t count, size_t room) {
-  if (count > room) return real_call<"__read_chk", __read_chk>(fd, buffer, count, room);
+  if (count > room) return real_call<__read_chk>(fd, buffer, count, room);
   return read(fd, buffer, count);
 }
 
 ssize_t __pread_chk(int fd, void* buffer, size_t count, off_t offset, size_t room) {
-  if (count > room) return real_call<"__pread_chk", __pread_chk>(fd, buffer, count, offset, room);
+  if (count > room) return real_call<__pread_chk>(fd, buffer, count, offset, room);
   return pread(fd, buffer, count, offset);
 }
 
 ssize_t readv(int fd, const iovec* pieces, int count) {
   if (ssize_t result; readv_fast(fd, pieces, count, &result)) return result;
-  return on_real<"readv", readv>(fd, pieces, count);
+  return on_real<readv>(fd, pieces, count);
 }
 
 ssize_t preadv(int fd, const iovec* pieces, int count, off_t offset) {
   if (ssize_t result; preadv_fast(fd, pieces, count, offset, &result)) return result;
-  return on_real<"preadv", preadv>(fd, pieces, count, offset);
+  return on_real<preadv>(fd, pieces, count, offset);
 }
 
 // Its flags are hints for a file that is in memory, except those that the kernel would refuse.
@@ -121,40 +121,38 @@ ssize_t preadv2(int fd, const iovec* pieces, int count, off_t offset, int flags)
     if (offset == -1 && readv_fast(fd, pieces, count, &result)) return result;
     if (preadv_fast(fd, pieces, count, offset, &result)) return result;
   }
-  return natively(fd,
-                  [&] { return real_call<"preadv2", preadv2>(fd, pieces, count, offset, flags); });
+  return natively(fd, [&] { return real_call<preadv2>(fd, pieces, count, offset, flags); });
 }
 
 off_t lseek(int fd, off_t offset, int whence) {
   if (int64_t result; fast_files.seek(fd, offset, whence, &result) && result != -EOVERFLOW) {
     return result < 0 ? failure<off_t>(static_cast<int>(-result)) : result;
   }
-  return natively(fd, [&] { return real_call<"lseek", lseek>(fd, offset, whence); });
+  return natively(fd, [&] { return real_call<lseek>(fd, offset, whence); });
 }
 
 int isatty(int fd) {
   const State state = fast_files.state(fd);
-  if (state == State::kNone) return real_call<"isatty", isatty>(fd);
+  if (state == State::kNone) return real_call<isatty>(fd);
   errno = state == State::kOpen ? ENOTTY : EBADF;
   return 0;
 }
 
 int ioctl(int fd, unsigned long request, ...) {
-  static constinit Real<int(int, unsigned long, ...)> real{"ioctl"};
   va_list arguments;
   va_start(arguments, request);
   void* argument = va_arg(arguments, void*);
   va_end(arguments);
   const bool is_for_terminal = request == TCGETS || request == TIOCGWINSZ;
   if (is_for_terminal && fast_files.state(fd) == State::kOpen) return failure<int>(ENOTTY);
-  return natively(fd, [&] { return real.get()(fd, request, argument); });
+  return natively(fd, [&] { return real_call<ioctl>(fd, request, argument); });
 }
 
 // The bytes are in memory.
 int posix_fadvise(int fd, off_t offset, off_t size, int advice) {
   const bool is_valid = size >= 0 && advice >= POSIX_FADV_NORMAL && advice <= POSIX_FADV_NOREUSE;
   if (is_valid && fast_files.state(fd) == State::kOpen) return 0;
-  return real_call<"posix_fadvise", posix_fadvise>(fd, offset, size, advice);
+  return real_call<posix_fadvise>(fd, offset, size, advice);
 }
 
 }  // extern "C"

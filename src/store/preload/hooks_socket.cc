@@ -64,7 +64,7 @@ extern "C" {
 
 int bind(int fd, const sockaddr* address, socklen_t size) {
   const auto call = [&](const sockaddr* other, socklen_t other_size) {
-    return real_call<"bind", bind>(fd, other, other_size);
+    return real_call<bind>(fd, other, other_size);
   };
   const SocketName name = name_of(address, size);
   if (name.text[0] == '\0') return call(address, size);
@@ -77,14 +77,14 @@ int bind(int fd, const sockaddr* address, socklen_t size) {
 
 int connect(int fd, const sockaddr* address, socklen_t size) {
   return to_socket(address, size, [&](const sockaddr* other, socklen_t other_size) {
-    return real_call<"connect", connect>(fd, other, other_size);
+    return real_call<connect>(fd, other, other_size);
   });
 }
 
 ssize_t sendto(int fd, const void* bytes, size_t count, int flags, const sockaddr* address,
                socklen_t size) {
   return to_socket(address, size, [&](const sockaddr* other, socklen_t other_size) {
-    return real_call<"sendto", sendto>(fd, bytes, count, flags, other, other_size);
+    return real_call<sendto>(fd, bytes, count, flags, other, other_size);
   });
 }
 

@@ -78,10 +78,6 @@ bool stat_fast(int fd, Status* status, int* result) {
   return true;
 }
 
-Last last_of_stat(int flags) {
-  return (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Last::kKeepLink : Last::kFollow;
-}
-
 // The path is empty: the call means the descriptor.
 bool means_descriptor(const char* path, int flags) {
   return (flags & AT_EMPTY_PATH) != 0 && (path == nullptr || (!is_bad(path) && *path == '\0'));
@@ -100,7 +96,7 @@ int on_stat(int directory, const char* path, Status* status, int flags, Outside 
     return result;
   }
   return on_path(
-      directory, path, last_of_stat(flags),
+      directory, path, last_of_at(flags),
       [&](uint32_t entry) {
         if (is_bad(status)) return failure<int>(EFAULT);
         fill_status(entry, status);
@@ -108,8 +104,6 @@ int on_stat(int directory, const char* path, Status* status, int flags, Outside 
       },
       outside);
 }
-
-constinit Real<int(int, const char*, int, int)> real_faccessat{"faccessat"};
 
 // The files belong to the user who runs the job.
 int check_access(uint32_t index, int mode) {
@@ -119,7 +113,7 @@ int check_access(uint32_t index, int mode) {
     const hook::Scratch<RealPath> path;
     if (!path || !path->in_upper(index)) return failure<int>(ENAMETOOLONG);
     const int saved_errno = errno;
-    const int result = real_faccessat(AT_FDCWD, path->text, mode, 0);
+    const int result = real_call<faccessat>(AT_FDCWD, path->text, mode, 0);
     if (result == 0 || errno != ENOENT) return result;
     errno = saved_errno;
     if (!is_superuser && (entry.mode & 0200) == 0) return failure<int>(EACCES);
@@ -135,26 +129,15 @@ int check_access(uint32_t index, int mode) {
   return 0;
 }
 
-int accessing(int directory, const char* path, int mode, int flags) {
-  constexpr int kFlags = AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
-  if ((mode & ~(R_OK | W_OK | X_OK)) != 0 || (flags & ~kFlags) != 0) {
-    return real_faccessat(directory, path, mode, flags);  // which is EINVAL
-  }
-  return on_path(
-      directory, path, last_of_stat(flags),
-      [&](uint32_t entry) { return check_access(entry, mode); },
-      [&](int base, const char* other) { return real_faccessat(base, other, mode, flags); });
-}
-
 // The file system of the store is the one where files are created.
-template <RealName kName, auto kHook, typename Status>
+template <auto kHook, typename Status>
 int on_file_system(const char* path, Status* status) {
-  const auto real = [&](const char* other) { return real_call<kName, kHook>(other, status); };
+  const auto real = [&](const char* other) { return real_call<kHook>(other, status); };
   const auto inside = [&](uint32_t) {
     return client.upper.empty() ? with_real_path(wire::kRootEntry, real)
                                 : real(client.state->upper);
   };
-  return on_first_path<kName, kHook>(Last::kFollow, inside, path, status);
+  return on_first_path<kHook>(Last::kFollow, inside, path, status);
 }
 
 // There are no extended attributes.
@@ -215,89 +198,69 @@ using namespace millrace::store;
 extern "C" {
 
 int stat(const char* path, struct stat* result) { return fstatat(AT_FDCWD, path, result, 0); }
-
 int lstat(const char* path, struct stat* result) {
   return fstatat(AT_FDCWD, path, result, AT_SYMLINK_NOFOLLOW);
 }
 
 int fstat(int fd, struct stat* result) {
   if (int shown; stat_fast(fd, result, &shown)) return shown;
-  return agreeing(fd, real_call<"fstat", fstat>(fd, result), result);
+  return agreeing(fd, real_call<fstat>(fd, result), result);
 }
 
 int fstatat(int directory, const char* path, struct stat* result, int flags) {
   return on_stat(directory, path, result, flags, [&](int base, const char* other) {
-    return real_call<"fstatat", fstatat>(base, other, result, flags);
+    return real_call<fstatat>(base, other, result, flags);
   });
 }
 
-// Before glibc 2.33 these were the functions behind the inline ones above.
-int __xstat(int version, const char* path, struct stat* result) {
-  return on_stat(AT_FDCWD, path, result, 0, [&](int, const char* other) {
-    return real_call<"__xstat", __xstat>(version, other, result);
-  });
-}
-
-int __lxstat(int version, const char* path, struct stat* result) {
-  return on_stat(AT_FDCWD, path, result, AT_SYMLINK_NOFOLLOW, [&](int, const char* other) {
-    return real_call<"__lxstat", __lxstat>(version, other, result);
-  });
-}
-
-int __fxstat(int version, int fd, struct stat* result) {
-  if (int shown; stat_fast(fd, result, &shown)) return shown;
-  return agreeing(fd, real_call<"__fxstat", __fxstat>(version, fd, result), result);
-}
-
-int __fxstatat(int version, int directory, const char* path, struct stat* result, int flags) {
-  return on_stat(directory, path, result, flags, [&](int base, const char* other) {
-    return real_call<"__fxstatat", __fxstatat>(version, base, other, result, flags);
-  });
+// Before glibc 2.33 these were the functions behind the inline ones above. The version is that of
+// the only struct.
+int __xstat(int, const char* path, struct stat* result) { return stat(path, result); }
+int __lxstat(int, const char* path, struct stat* result) { return lstat(path, result); }
+int __fxstat(int, int fd, struct stat* result) { return fstat(fd, result); }
+int __fxstatat(int, int directory, const char* path, struct stat* result, int flags) {
+  return fstatat(directory, path, result, flags);
 }
 
 int statx(int directory, const char* path, int flags, unsigned mask, struct statx* result) {
-  if ((mask & STATX__RESERVED) != 0) {
-    return real_call<"statx", statx>(directory, path, flags, mask, result);
-  }
-  return on_stat(directory, path, result, flags, [&](int base, const char* other) {
-    return real_call<"statx", statx>(base, other, flags, mask, result);
-  });
-}
-
-int access(const char* path, int mode) { return accessing(AT_FDCWD, path, mode, 0); }
-
-// The C library ignores other bits here.
-int euidaccess(const char* path, int mode) {
-  return accessing(AT_FDCWD, path, mode & (R_OK | W_OK | X_OK), AT_EACCESS);
+  const auto real = [&](int base, const char* other) {
+    return real_call<statx>(base, other, flags, mask, result);
+  };
+  return (mask & STATX__RESERVED) != 0 ? real(directory, path)  // which is EINVAL
+                                       : on_stat(directory, path, result, flags, real);
 }
 
 int faccessat(int directory, const char* path, int mode, int flags) {
-  return accessing(directory, path, mode, flags);
+  constexpr int kFlags = AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
+  const auto real = [&](int base, const char* other) {
+    return real_call<faccessat>(base, other, mode, flags);
+  };
+  if ((mode & ~(R_OK | W_OK | X_OK)) != 0 || (flags & ~kFlags) != 0) {
+    return real(directory, path);  // which is EINVAL
+  }
+  const auto inside = [&](uint32_t entry) { return check_access(entry, mode); };
+  return on_path(directory, path, last_of_at(flags), inside, real);
 }
-
-int statfs(const char* path, struct statfs* result) {
-  return on_file_system<"statfs", statfs>(path, result);
+int access(const char* path, int mode) { return faccessat(AT_FDCWD, path, mode, 0); }
+// The C library ignores other bits here.
+int euidaccess(const char* path, int mode) {
+  return faccessat(AT_FDCWD, path, mode & (R_OK | W_OK | X_OK), AT_EACCESS);
 }
-
+int statfs(const char* path, struct statfs* result) { return on_file_system<statfs>(path, result); }
 int statvfs(const char* path, struct statvfs* result) {
-  return on_file_system<"statvfs", statvfs>(path, result);
+  return on_file_system<statvfs>(path, result);
 }
-
 ssize_t getxattr(const char* path, const char* name, void* value, size_t size) {
-  return on_first_path<"getxattr", getxattr>(Last::kFollow, no_attribute, path, name, value, size);
+  return on_first_path<getxattr>(Last::kFollow, no_attribute, path, name, value, size);
 }
-
 ssize_t lgetxattr(const char* path, const char* name, void* value, size_t size) {
-  return on_first_path<"lgetxattr", lgetxattr>(Last::kKeepLink, no_attribute, path, name, value,
-                                               size);
+  return on_first_path<lgetxattr>(Last::kKeepLink, no_attribute, path, name, value, size);
 }
-
 ssize_t listxattr(const char* path, char* list, size_t size) {
-  return on_first_path<"listxattr", listxattr>(Last::kFollow, empty_list, path, list, size);
+  return on_first_path<listxattr>(Last::kFollow, empty_list, path, list, size);
 }
-
 ssize_t llistxattr(const char* path, char* list, size_t size) {
-  return on_first_path<"llistxattr", llistxattr>(Last::kKeepLink, empty_list, path, list, size);
+  return on_first_path<llistxattr>(Last::kKeepLink, empty_list, path, list, size);
 }
 
 }  // extern "C"

@@ -212,12 +212,12 @@ using namespace millrace::store;
 extern "C" {
 
 int nftw(const char* path, __nftw_func_t visit, int descriptors, int flags) {
-  if (!active() || is_bad(path)) return real_call<"nftw", nftw>(path, visit, descriptors, flags);
+  if (!active() || is_bad(path)) return real_call<nftw>(path, visit, descriptors, flags);
   return Walker(visit, nullptr, flags).run(path);
 }
 
 int ftw(const char* path, __ftw_func_t visit, int descriptors) {
-  if (!active() || is_bad(path)) return real_call<"ftw", ftw>(path, visit, descriptors);
+  if (!active() || is_bad(path)) return real_call<ftw>(path, visit, descriptors);
   return Walker(nullptr, visit, 0).run(path);
 }
 

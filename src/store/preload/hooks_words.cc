@@ -149,15 +149,14 @@ bool start_list(wordexp_t* result, int flags) {
 using namespace millrace::store;
 
 extern "C" int wordexp(const char* words, wordexp_t* result, int flags) {
-  static constinit Real<int(const char*, wordexp_t*, int)> real{"wordexp"};
   const bool is_ours = active() && !is_bad(words) && strpbrk(words, kSpecial) != nullptr &&
                        strpbrk(words, kAllHidden) == nullptr;
-  if (!is_ours) return real(words, result, flags);
+  if (!is_ours) return real_call<wordexp>(words, result, flags);
   auto* hidden = static_cast<char*>(program_allocate(nullptr, strlen(words) + 1));
   if (hidden == nullptr) return WRDE_NOSPACE;
   hide_patterns(words, hidden);
   wordexp_t plain = {};
-  int error = real(hidden, &plain, flags & ~(WRDE_APPEND | WRDE_DOOFFS | WRDE_REUSE));
+  int error = real_call<wordexp>(hidden, &plain, flags & ~(WRDE_APPEND | WRDE_DOOFFS | WRDE_REUSE));
   program_free(hidden);
   if (error != 0 && error != WRDE_NOSPACE) return error;
   if (error == 0 && !start_list(result, flags)) error = WRDE_NOSPACE;

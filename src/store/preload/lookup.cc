@@ -9,7 +9,6 @@
 #include "hook/syscall.h"
 #include "hook/text.h"
 #include "store/preload/fast.h"
-#include "store/preload/proc_name.h"
 
 namespace millrace::store {
 namespace {
@@ -110,6 +109,20 @@ uint32_t known_descriptor(int fd) {
   return known;
 }
 
+uint32_t known_directory(int directory) {
+  return directory == AT_FDCWD ? known_working_directory() : known_descriptor(directory);
+}
+
+uint32_t entry_in(uint32_t known) { return known >= kFirst ? known - kFirst : wire::kNoEntry; }
+
+Place failed(int error) { return {.where = Where::kFailed, .error = error}; }
+
+// A slash at the end asks for a directory, and is kept.
+void normalise(std::string_view directory, std::string_view path, hook::PathBuffer& out) {
+  hook::normalise_path(directory, path, out);
+  if (path.back() == '/' && out.size + 1 < sizeof(out.text)) out.text[out.size++] = '/';
+}
+
 bool is_real_file(const wire::CatalogueEntry& entry, const RealAttributes& real) {
   if ((wire::stat_mode(entry) & S_IFMT) != (real.mode & S_IFMT)) return false;
   if (entry.kind != wire::EntryKind::kFile) return true;
@@ -130,8 +143,7 @@ bool has_dots(const char* path) { return std::strstr(path, "..") != nullptr; }
 
 uint32_t entry_of(int fd) {
   if (!active()) return wire::kNoEntry;
-  const uint32_t known = known_descriptor(fd);
-  return known >= kFirst ? known - kFirst : wire::kNoEntry;
+  return entry_in(known_descriptor(fd));
 }
 
 uint32_t entry_of(int fd, const RealAttributes& real) {
@@ -140,16 +152,13 @@ uint32_t entry_of(int fd, const RealAttributes& real) {
       real.device != client.origin_device.load(std::memory_order_relaxed)) {
     return wire::kNoEntry;
   }
-  const uint32_t known = known_descriptor(fd);
-  if (known >= kFirst && is_real_file(client.catalogue.entry(known - kFirst), real)) {
-    return known - kFirst;
-  }
+  const uint32_t known = entry_in(known_descriptor(fd));
+  if (known != wire::kNoEntry && is_real_file(client.catalogue.entry(known), real)) return known;
   if (!in_tree) return wire::kNoEntry;
   // Something closed or replaced the descriptor without a hook.
-  const uint32_t now = classify_now(fd);
-  if (now < kFirst) return wire::kNoEntry;
-  note_opened(fd, now - kFirst);
-  return now - kFirst;
+  const uint32_t now = entry_in(classify_now(fd));
+  if (now != wire::kNoEntry) note_opened(fd, now);
+  return now;
 }
 
 void note_opened(int fd, uint32_t entry) {
@@ -188,9 +197,7 @@ void forget_range(unsigned first, unsigned last) {
 
 void forget_working_directory() { working_directory.store(kUnknown, std::memory_order_relaxed); }
 
-bool is_in_created_directory() { return known_working_directory() == kCreated; }
-
-bool is_created_directory(int fd) { return known_descriptor(fd) == kCreated; }
+bool is_created_directory(int directory) { return known_directory(directory) == kCreated; }
 
 bool is_in_buffer(int fd) {
   if (!active() || !client.has_buffer() || fd < 0) return false;
@@ -199,10 +206,7 @@ bool is_in_buffer(int fd) {
   return below_root(client.buffer.directory, {name->text, size}).data() != nullptr;
 }
 
-uint32_t working_directory_entry() {
-  const uint32_t known = known_working_directory();
-  return known >= kFirst ? known - kFirst : wire::kNoEntry;
-}
+uint32_t working_directory_entry() { return entry_in(known_working_directory()); }
 
 Lookup::~Lookup() {
   if (walk_ != nullptr) hook::give_scratch(walk_);
@@ -219,7 +223,7 @@ Place Lookup::find_below(uint32_t base, std::string_view relative, Last last) {
     const uint32_t entry = find_plain(client.catalogue, relative, last);
     if (entry != wire::kNoEntry) return {.where = Where::kInside, .entry = entry};
   }
-  if (!has_walk()) return {.where = Where::kFailed, .error = ENOMEM};
+  if (!has_walk()) return failed(ENOMEM);
   const Place place = walk_path(client.catalogued(), base, relative, last, *walk_);
   return place.where == Where::kElsewhere && !place.is_created ? find_outside(place.path, last)
                                                                : place;
@@ -229,13 +233,10 @@ Place Lookup::find_below(uint32_t base, std::string_view relative, Last last) {
 Place Lookup::find_outside(std::string_view left, Last last) {
   const hook::Scratch<hook::PathBuffer> normal;
   const hook::Scratch<RealPath> kept;
-  if (!normal || !kept) return {.where = Where::kFailed, .error = ENOMEM};
-  if (++excursions_ > kLinksMax) return {.where = Where::kFailed, .error = ELOOP};
+  if (!normal || !kept) return failed(ENOMEM);
+  if (++excursions_ > kLinksMax) return failed(ELOOP);
   Text(kept->text).add(left);
-  hook::normalise_path("", left, *normal);
-  if (left.back() == '/' && normal->size + 1 < sizeof(normal->text)) {
-    normal->text[normal->size++] = '/';
-  }
+  normalise("", left, *normal);
   const std::string_view below = client.below(normal->view());
   if (below.data() != nullptr) {
     return walk_path(client.catalogued(), wire::kRootEntry, below, last, *walk_);
@@ -256,11 +257,7 @@ Place Lookup::find_joined(int directory, std::string_view path, Last last) {
     size = name_of(directory, name->text, sizeof(name->text));
     if (size == 0) return {};
   }
-  hook::normalise_path({name->text, size}, path, *joined);
-  // A slash at the end asks for a directory.
-  if (path.back() == '/' && joined->size + 1 < sizeof(joined->text)) {
-    joined->text[joined->size++] = '/';
-  }
+  normalise({name->text, size}, path, *joined);
   const std::string_view below = client.below(joined->view());
   if (below.data() == nullptr) return {};
   return find_below(wire::kRootEntry, below, last);
@@ -269,7 +266,7 @@ Place Lookup::find_joined(int directory, std::string_view path, Last last) {
 // A path relative to a created directory that was removed. The kernel still knows what is above it.
 Place Lookup::find_beside_removed(std::string_view below, std::string_view path, Last last) {
   const hook::Scratch<hook::PathBuffer> joined;
-  if (!joined) return {.where = Where::kFailed, .error = ENOMEM};
+  if (!joined) return failed(ENOMEM);
   if (path.size() < 2 || path[0] != '.' || path[1] != '.') return {};  // the kernel finds nothing
   hook::normalise_path({below.data(), below.size() - kRemoved.size()}, path, *joined);
   return find_below(wire::kRootEntry, joined->view(), last);
@@ -278,43 +275,35 @@ Place Lookup::find_beside_removed(std::string_view below, std::string_view path,
 // A path relative to a created directory.
 Place Lookup::find_in_created(int directory, std::string_view path, Last last) {
   const hook::Scratch<RealPath> joined;
-  if (!joined) return {.where = Where::kFailed, .error = ENOMEM};
+  if (!joined) return failed(ENOMEM);
   const size_t size = name_of(directory, joined->text, kPathBytes);
   const std::string_view below = client.below_upper({joined->text, size});
   if (below.data() == nullptr) return {};  // it was moved, or replaced without a hook
   if (is_removed(below)) return find_beside_removed(below, path, last);
-  if (size + 1 + path.size() >= sizeof(joined->text)) {
-    return {.where = Where::kFailed, .error = ENAMETOOLONG};
-  }
+  if (size + 1 + path.size() >= sizeof(joined->text)) return failed(ENAMETOOLONG);
   joined->text[size] = '/';
   std::memcpy(joined->text + size + 1, path.data(), path.size());
   return find_below(wire::kRootEntry, {below.data(), below.size() + 1 + path.size()}, last);
 }
 
 Place Lookup::find_in_process(const ProcName& name, Last last) {
-  const bool is_descriptor = name.directory != AT_FDCWD;
-  const uint32_t known =
-      is_descriptor ? known_descriptor(name.directory) : known_working_directory();
+  const uint32_t entry = entry_in(known_directory(name.directory));
   const int saved_errno = errno;
-  if (is_descriptor) make_real(name.directory);
+  if (name.directory != AT_FDCWD) make_real(name.directory);
   errno = saved_errno;
-  if (known < kFirst || (name.rest.empty() && last != Last::kFollow)) return {};
-  const uint32_t entry = known - kFirst;
+  if (entry == wire::kNoEntry || (name.rest.empty() && last != Last::kFollow)) return {};
   if (name.rest.empty()) return {.where = Where::kInside, .entry = entry};
-  if (client.catalogue.entry(entry).kind != wire::EntryKind::kDirectory) {
-    return {.where = Where::kFailed, .error = ENOTDIR};
-  }
-  return find_below(entry, name.rest, last);
+  return find_in_entry(entry, name.rest, last);
 }
 
-Place Lookup::find(int directory, const char* path, Last last) {
-  asked_ = {.directory = directory, .path = path, .last = last, .is_linked = false};
-  return find_path(directory, path, last);
+Place Lookup::find_in_entry(uint32_t entry, std::string_view relative, Last last) {
+  const bool is_directory = client.catalogue.entry(entry).kind == wire::EntryKind::kDirectory;
+  return is_directory ? find_below(entry, relative, last) : failed(ENOTDIR);
 }
 
-Place Lookup::find_linked(int directory, const char* path, Last last) {
-  asked_ = {.directory = directory, .path = path, .last = last, .is_linked = true};
-  return follow_path(directory, path, last);
+Place Lookup::find(int directory, const char* path, Last last, bool is_linked) {
+  directory_ = directory, path_ = path, last_ = last, is_linked_ = is_linked;
+  return find_again();
 }
 
 Place Lookup::find_anywhere(int directory, const char* path, Last last) {
@@ -323,8 +312,7 @@ Place Lookup::find_anywhere(int directory, const char* path, Last last) {
 }
 
 Place Lookup::find_again() {
-  return asked_.is_linked ? follow_path(asked_.directory, asked_.path, asked_.last)
-                          : find_path(asked_.directory, asked_.path, asked_.last);
+  return is_linked_ ? follow_path(directory_, path_, last_) : find_path(directory_, path_, last_);
 }
 
 Place Lookup::find_path(int directory, const char* path, Last last) {
@@ -336,15 +324,8 @@ Place Lookup::find_path(int directory, const char* path, Last last) {
     if (ProcName name; parse_proc_name(whole, name)) return find_in_process(name, last);
     return is_normal(whole) ? Place{} : find_joined(directory, whole, last);
   }
-  const uint32_t base =
-      directory == AT_FDCWD ? known_working_directory() : known_descriptor(directory);
-  if (base >= kFirst) {
-    const uint32_t entry = base - kFirst;
-    if (client.catalogue.entry(entry).kind != wire::EntryKind::kDirectory) {
-      return {.where = Where::kFailed, .error = ENOTDIR};
-    }
-    return find_below(entry, path, last);
-  }
+  const uint32_t base = known_directory(directory);
+  if (base >= kFirst) return find_in_entry(base - kFirst, path, last);
   if (base == kCreated) return find_in_created(directory, path, last);
   if (base == kNear || has_dots(path)) return find_joined(directory, path, last);
   return {};

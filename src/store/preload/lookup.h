@@ -1,27 +1,23 @@
 // Lookup: whether a path or a descriptor of the program belongs to the store.
 //
-// Paths are absolute, or relative to a descriptor or to the working directory. A working directory
-// of the catalogue really is the directory in the tree of the node: it survives exec, and is
-// recognised by its name. So are descriptors that were inherited or duplicated.
+// Descriptors and the working directory are recognised by their real names, in the tree of the node
+// or in the upper directory, because they survive exec. A descriptor of a directory of the
+// catalogue may be one of the upper directory, which has the created names to list; then only the
+// process that opened it knows what it is.
 //
-// A created directory is one of the upper directory, and is recognised by its name there, too: so a
-// program that enters it by its own name also sees the pack behind "..". A descriptor of a
-// directory of the catalogue may be one of the upper directory, because that has the created names
-// to list; then only the process that opened it knows what it is.
-//
-// What is known about a descriptor is a cache: hooks of close and dup forget it, and the name in
-// /proc/self/fd decides again. A vfork child, which has descriptors of its own but our memory, does
-// not use the cache.
+// What is known about a descriptor is a cache: hooks of close and dup forget it. A vfork child,
+// which has descriptors of its own but our memory, does not use it.
 #pragma once
+
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "store/preload/client.h"
 
 namespace millrace::store {
-
-struct ProcName;
 
 // Whether a pointer of the program is null, or as good as. Headers declare many pointers as
 // nonnull, and the compiler would omit the comparison.
@@ -47,10 +43,8 @@ uint32_t working_directory_entry();
 // `copy` is a duplicate of fd.
 void note_copied(int fd, int copy);
 
-// Whether the working directory is a created one.
-bool is_in_created_directory();
-// The same for a descriptor.
-bool is_created_directory(int fd);
+// Whether a descriptor, or AT_FDCWD, is of a created directory.
+bool is_created_directory(int directory);
 
 // Whether a descriptor is of a file in the buffer.
 bool is_in_buffer(int fd);
@@ -64,6 +58,19 @@ struct RealAttributes {
 };
 uint32_t entry_of(int fd, const RealAttributes& real);
 
+// Paths such as "/proc/self/fd/7/x", "/dev/stdin" and "/proc/self/cwd", which lead through a
+// descriptor or the working directory of this process. The kernel would follow them into the tree.
+struct ProcName {
+  int directory;          // a descriptor, or AT_FDCWD
+  std::string_view rest;  // after it, such as "/x"; empty: none
+};
+// False if the path is another one.
+bool parse_proc_name(std::string_view path, ProcName& out);
+
+// What a program sees of a link that readlinkat() has read: a name below the root instead of one in
+// the tree or in the upper directory. Keeps errno.
+ssize_t show_link(ssize_t result, int directory, const char* path, char* buffer, size_t size);
+
 // One path of a call. The place is valid as long as this object.
 class Lookup {
  public:
@@ -72,12 +79,12 @@ class Lookup {
   Lookup(const Lookup&) = delete;
   Lookup& operator=(const Lookup&) = delete;
 
-  Place find(int directory, const char* path, Last last);
-
-  // For a path that does not exist outside: follows its links, one of which may lead below the
-  // root. Takes a system call for each component.
-  Place find_linked(int directory, const char* path, Last last);
-
+  // `is_linked`: follows the links of a path that does not exist outside, one of which may lead
+  // below the root. Takes a system call for each component.
+  Place find(int directory, const char* path, Last last, bool is_linked = false);
+  Place find_linked(int directory, const char* path, Last last) {
+    return find(directory, path, last, true);
+  }
   // One after the other.
   Place find_anywhere(int directory, const char* path, Last last);
 
@@ -85,18 +92,12 @@ class Lookup {
   Place find_again();
 
  private:
-  struct Asked {
-    int directory;
-    const char* path;
-    Last last;
-    bool is_linked;
-  };
-
   Place find_path(int directory, const char* path, Last last);
   Place follow_path(int directory, const char* path, Last last);
   bool has_walk();
   Place follow_links(Last last);
   Place find_below(uint32_t base, std::string_view relative, Last last);
+  Place find_in_entry(uint32_t entry, std::string_view relative, Last last);
   Place find_outside(std::string_view left, Last last);
   Place find_in_created(int directory, std::string_view path, Last last);
   Place find_beside_removed(std::string_view below, std::string_view path, Last last);
@@ -104,7 +105,10 @@ class Lookup {
   Place find_in_process(const ProcName& name, Last last);
 
   Walk* walk_ = nullptr;
-  Asked asked_ = {};
+  int directory_ = 0;  // what was asked
+  const char* path_ = nullptr;
+  Last last_ = Last::kFollow;
+  bool is_linked_ = false;
   int excursions_ = 0;  // how often the path has left the root
 };
 

@@ -1,5 +1,3 @@
-#include "store/preload/proc_name.h"
-
 #include <fcntl.h>
 
 #include <cstring>
@@ -7,7 +5,7 @@
 #include "hook/scratch.h"
 #include "hook/syscall.h"
 #include "hook/text.h"
-#include "store/preload/client.h"
+#include "store/preload/lookup.h"
 
 namespace millrace::store {
 namespace {

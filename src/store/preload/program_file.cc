@@ -132,8 +132,6 @@ void look_at_binary(int fd, size_t size, ProgramFile& file) {
   if (file.reason != nullptr) file.kind = ProgramKind::kBlind;
 }
 
-// ---- programs that do not load the library ----
-
 bool names_root(char* const* arguments) {
   if (is_bad(arguments) || !hook::can_read_strings(arguments)) return false;
   for (; *arguments != nullptr; ++arguments) {

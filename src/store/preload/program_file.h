@@ -28,16 +28,12 @@ struct ProgramFile {
   int read(const char* real);
 };
 
-// A blind program finds nothing below the root, unless the root is also a real directory. But a
-// working directory in the tree of the node would show it the files that were read so far, and it
-// could not tell that others are missing. So it starts in the same directory of the origin, or in
-// an empty one.
-
-// Reports it on stderr if the program would use the store: its working directory or one of its
-// arguments is below the root. Once for each program of a node.
+// Reports a blind program on stderr, once on a node, if its working directory or one of its
+// arguments is below the root.
 void report_blind(const char* program, const ProgramFile& file, char* const* arguments);
 
-// The directory where it starts. False: where it is.
+// The directory where it starts: of the origin, or an empty one. It could not tell that a working
+// directory in the tree of the node lacks files. False: where it is.
 bool find_blind_directory(RealPath& out);
 
 }  // namespace millrace::store

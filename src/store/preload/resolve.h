@@ -1,10 +1,7 @@
 // Resolve: finds the entry of the catalogue that a path below the root means.
 //
-// Like the kernel: component by component, with `..` and symbolic links. It leaves the root by
-// `..`, and by a link with an absolute target; both may lead back.
-//
-// A name that the catalogue lacks is the same name in the upper directory, where programs create
-// files (docs/design/store.md), and the place says which. Links there are followed, too.
+// Like the kernel: component by component, with `..` and symbolic links, both of which may lead out
+// of the root and back. A name that the catalogue lacks is the same name in the upper directory.
 //
 // No system calls, except through Upper. The caller provides the memory.
 #pragma once

@@ -1,9 +1,9 @@
 // ServiceLine: asks the service of a node for a file, within a deadline. The core that the preload
 // library and our own programs share.
 //
-// No heap, no exceptions and no C++ runtime. `Calls` makes the system calls, and each of them
-// returns what the kernel does, a value or minus an errno value: those of the library are its own,
-// which no hook sees; those of our programs are the C library's, which ThreadSanitizer knows.
+// `Calls` makes the system calls, which return what the kernel does, a value or minus an errno
+// value: those of the library are its own, which no hook sees; those of our programs are the C
+// library's, which ThreadSanitizer knows.
 #pragma once
 
 #include <errno.h>
