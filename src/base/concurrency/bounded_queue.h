@@ -10,8 +10,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <optional>
+
+#include "base/concurrency/mutex.h"
 
 namespace millrace {
 
@@ -23,8 +24,8 @@ class BoundedQueue {
 
   // Waits for room. If the queue is closed, drops the value and returns false.
   bool push(T value) {
-    std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return closed_ || values_.size() < capacity_; });
+    MutexLock lock(mutex_);
+    room_.wait(lock, [&]() REQUIRES(mutex_) { return closed_ || values_.size() < capacity_; });
     if (closed_) return false;
     put(std::move(value), lock);
     return true;
@@ -33,7 +34,7 @@ class BoundedQueue {
   // Does not wait. Returns false if there is no room or the queue is closed; `value` is then
   // untouched.
   bool try_push(T& value) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (closed_ || values_.size() >= capacity_) return false;
     put(std::move(value), lock);
     return true;
@@ -41,26 +42,26 @@ class BoundedQueue {
 
   // Waits for a value. Returns nullopt if the queue is closed and empty.
   std::optional<T> pop() {
-    std::unique_lock lock(mutex_);
-    filled_.wait(lock, [&] { return closed_ || !values_.empty(); });
+    MutexLock lock(mutex_);
+    filled_.wait(lock, [&]() REQUIRES(mutex_) { return closed_ || !values_.empty(); });
     return take(lock);
   }
 
   // Like pop(), but also returns nullopt after `timeout`.
   std::optional<T> pop_for(std::chrono::nanoseconds timeout) {
-    std::unique_lock lock(mutex_);
-    filled_.wait_for(lock, timeout, [&] { return closed_ || !values_.empty(); });
+    MutexLock lock(mutex_);
+    filled_.wait_for(lock, timeout, [&]() REQUIRES(mutex_) { return closed_ || !values_.empty(); });
     return take(lock);
   }
 
   std::optional<T> try_pop() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     return take(lock);
   }
 
   void close() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       closed_ = true;
     }
     room_.notify_all();
@@ -68,26 +69,27 @@ class BoundedQueue {
   }
 
   bool is_closed() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return closed_;
   }
 
   size_t size() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return values_.size();
   }
 
   size_t capacity() const { return capacity_; }
 
  private:
-  void put(T value, std::unique_lock<std::mutex>& lock) {
+  // They unlock before they notify, so that the woken thread does not block on the lock. clang
+  // cannot follow the caller's lock.
+  void put(T value, MutexLock& lock) REQUIRES(mutex_) NO_THREAD_SAFETY_ANALYSIS {
     values_.push_back(std::move(value));
-    // Unlock before notifying, so that the woken thread does not block on the lock.
     lock.unlock();
     filled_.notify_one();
   }
 
-  std::optional<T> take(std::unique_lock<std::mutex>& lock) {
+  std::optional<T> take(MutexLock& lock) REQUIRES(mutex_) NO_THREAD_SAFETY_ANALYSIS {
     if (values_.empty()) return std::nullopt;
     std::optional<T> value(std::move(values_.front()));
     values_.pop_front();
@@ -97,11 +99,11 @@ class BoundedQueue {
   }
 
   const size_t capacity_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable room_;
   std::condition_variable filled_;
-  std::deque<T> values_;
-  bool closed_ = false;
+  std::deque<T> values_ GUARDED_BY(mutex_);
+  bool closed_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace millrace

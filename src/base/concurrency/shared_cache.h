@@ -10,10 +10,10 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 
 namespace millrace {
@@ -30,7 +30,7 @@ class SharedCache {
 
   Result<Pointer> get(uint64_t key) {
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       for (auto found = entries_.find(key); found != entries_.end(); found = entries_.find(key)) {
         if (found->second.value) {
           recent_.splice(recent_.begin(), recent_, found->second.place);
@@ -45,7 +45,7 @@ class SharedCache {
 
   // Whether it is there or being made.
   bool contains(uint64_t key) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return entries_.contains(key);
   }
 
@@ -73,14 +73,14 @@ class SharedCache {
   }
 
   void forget(uint64_t key) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     entries_.erase(key);
     made_.notify_all();
   }
 
   void keep(uint64_t key, const Pointer& value) {
     std::list<Pointer> dropped;  // freed after the lock is released
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     recent_.push_front(key);
     entries_[key] = {.value = value, .place = recent_.begin()};
     size_bytes_ += value->memory_bytes();
@@ -96,11 +96,11 @@ class SharedCache {
 
   const uint64_t capacity_bytes_;
   const Make make_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable made_;
-  std::unordered_map<uint64_t, Entry> entries_;  // guarded by mutex_, like all below
-  std::list<uint64_t> recent_;
-  uint64_t size_bytes_ = 0;
+  std::unordered_map<uint64_t, Entry> entries_ GUARDED_BY(mutex_);
+  std::list<uint64_t> recent_ GUARDED_BY(mutex_);
+  uint64_t size_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/concurrency/mutex.h"
 #include "base/exception.h"
 
 namespace millrace {
@@ -35,20 +36,20 @@ void ThreadPool::run_task(const Task& task) {
     task();
   } catch (...) {
     Error error = fail_exception();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!first_error_) first_error_ = std::move(error);
   }
   task_done();
 }
 
 void ThreadPool::task_done() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (--unfinished_ == 0) idle_.notify_all();
 }
 
 void ThreadPool::submit(Task task) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++unfinished_;
   }
   if (threads_.empty()) return run_task(task);
@@ -57,7 +58,7 @@ void ThreadPool::submit(Task task) {
 
 bool ThreadPool::try_submit(Task& task) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++unfinished_;
   }
   if (tasks_.try_push(task)) return true;
@@ -66,8 +67,8 @@ bool ThreadPool::try_submit(Task& task) {
 }
 
 Status ThreadPool::wait_idle() {
-  std::unique_lock lock(mutex_);
-  idle_.wait(lock, [&] { return unfinished_ == 0; });
+  MutexLock lock(mutex_);
+  idle_.wait(lock, [&]() REQUIRES(mutex_) { return unfinished_ == 0; });
   if (first_error_) return *std::exchange(first_error_, std::nullopt);
   return {};
 }
@@ -89,14 +90,14 @@ class SharedLoop {
       ++finished;
     }
     if (finished == 0) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     finished_ += finished;
     if (finished_ == count_) all_done_.notify_all();
   }
 
   Status wait() {
-    std::unique_lock lock(mutex_);
-    all_done_.wait(lock, [&] { return finished_ == count_; });
+    MutexLock lock(mutex_);
+    all_done_.wait(lock, [&]() REQUIRES(mutex_) { return finished_ == count_; });
     if (first_error_) return *std::move(first_error_);
     return {};
   }
@@ -114,7 +115,7 @@ class SharedLoop {
     Status status = call(index);
     if (status.ok()) return;
     stopped_ = true;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (index >= failed_index_) return;
     failed_index_ = index;
     first_error_ = std::move(status).error();
@@ -124,11 +125,11 @@ class SharedLoop {
   const std::function<Status(size_t)>& work_;
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> stopped_ = false;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable all_done_;
-  size_t finished_ = 0;
-  size_t failed_index_ = std::numeric_limits<size_t>::max();
-  std::optional<Error> first_error_;
+  size_t finished_ GUARDED_BY(mutex_) = 0;
+  size_t failed_index_ GUARDED_BY(mutex_) = std::numeric_limits<size_t>::max();
+  std::optional<Error> first_error_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/concurrency/bounded_queue.h"
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 
 namespace millrace {
@@ -49,10 +50,10 @@ class ThreadPool {
 
   BoundedQueue<Task> tasks_;
   std::vector<std::thread> threads_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable idle_;
-  size_t unfinished_ = 0;             // guarded by mutex_
-  std::optional<Error> first_error_;  // guarded by mutex_
+  size_t unfinished_ GUARDED_BY(mutex_) = 0;
+  std::optional<Error> first_error_ GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace

@@ -44,7 +44,7 @@ void Progress::add(uint64_t amount) {
 }
 
 void Progress::set_activity(std::string activity) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   activity_ = std::move(activity);
   if (shown_) draw(clock_.monotonic());
 }
@@ -53,7 +53,7 @@ void Progress::draw_if_due() {
   const auto now = clock_.monotonic();
   auto due = next_draw_.load(std::memory_order_relaxed);
   if (now < due || !next_draw_.compare_exchange_strong(due, now + kDrawInterval)) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   draw(now);
 }
 

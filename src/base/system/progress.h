@@ -8,9 +8,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
 
+#include "base/concurrency/mutex.h"
 #include "base/system/clock.h"
 
 namespace millrace {
@@ -38,8 +38,8 @@ class Progress {
 
  private:
   void draw_if_due();
-  void draw(std::chrono::nanoseconds now);  // REQUIRES: mutex_ is held
-  std::string line(std::chrono::nanoseconds now) const;
+  void draw(std::chrono::nanoseconds now) REQUIRES(mutex_);
+  std::string line(std::chrono::nanoseconds now) const REQUIRES(mutex_);
 
   const Options options_;
   const Clock& clock_;
@@ -47,8 +47,8 @@ class Progress {
   const std::chrono::nanoseconds start_;
   std::atomic<uint64_t> done_ = 0;
   std::atomic<std::chrono::nanoseconds> next_draw_;
-  std::mutex mutex_;  // guards drawing and activity_
-  std::string activity_;
+  Mutex mutex_;  // also guards drawing
+  std::string activity_ GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace
