@@ -51,12 +51,12 @@ void Mailbox::settle(Slot& slot, std::optional<Error> error) {
 }
 
 Ticket Mailbox::open_send(Rank to, MessageTag tag) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return open({.is_send = true, .peer = to, .error = refusal(to, tag, true)});
 }
 
 Ticket Mailbox::open_receive(const Channel& channel) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::optional<Error> refused = refusal(channel.from, channel.tag, false);
   const auto queue = queues_.find(channel);
   const bool has_come = queue != queues_.end() && !queue->second.arrived.empty();
@@ -79,28 +79,27 @@ Ticket Mailbox::open_receive(const Channel& channel) {
 }
 
 void Mailbox::finish_send(Ticket ticket) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto slot = slots_.find(key_of(ticket));
   if (slot == slots_.end() || slot->second.done) return;
   settle(slot->second, std::nullopt);
 }
 
 bool Mailbox::has_failed(Ticket ticket) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto slot = slots_.find(key_of(ticket));
   return slot != slots_.end() && slot->second.error;
 }
 
 bool Mailbox::is_done(Ticket ticket) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto slot = slots_.find(key_of(ticket));
   return slot == slots_.end() || slot->second.done;
 }
 
-Status Mailbox::wait_locked(std::unique_lock<std::mutex>& lock, Ticket ticket,
-                            std::chrono::nanoseconds patience) {
+Status Mailbox::wait_locked(MutexLock& lock, Ticket ticket, std::chrono::nanoseconds patience) {
   // Looked up each time: another thread may have consumed it meanwhile.
-  const auto is_done = [&] {
+  const auto is_done = [&]() REQUIRES(mutex_) {
     const auto slot = slots_.find(key_of(ticket));
     return slot == slots_.end() || slot->second.done;
   };
@@ -127,14 +126,14 @@ Status Mailbox::wait_locked(std::unique_lock<std::mutex>& lock, Ticket ticket,
 }
 
 Status Mailbox::wait(Ticket ticket, std::chrono::nanoseconds patience) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   RETURN_IF_ERROR(wait_locked(lock, ticket, patience));
   if (slots_.at(key_of(ticket)).is_send) slots_.erase(key_of(ticket));
   return {};
 }
 
 Result<std::string> Mailbox::take(Ticket ticket) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   RETURN_IF_ERROR(wait_locked(lock, ticket, std::chrono::nanoseconds::max()));
   std::string bytes = std::move(slots_.at(key_of(ticket)).bytes);
   slots_.erase(key_of(ticket));
@@ -142,9 +141,10 @@ Result<std::string> Mailbox::take(Ticket ticket) {
 }
 
 void Mailbox::wait_for_sends(std::chrono::nanoseconds patience) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   flushing_ = true;
-  const bool is_empty = changed_.wait_for(lock, patience, [&] { return open_sends_ == 0; });
+  const bool is_empty =
+      changed_.wait_for(lock, patience, [&]() REQUIRES(mutex_) { return open_sends_ == 0; });
   flushing_ = false;
   if (is_empty) return;
   for (auto& [key, slot] : slots_) {
@@ -153,7 +153,7 @@ void Mailbox::wait_for_sends(std::chrono::nanoseconds patience) {
 }
 
 Mailbox::Expects Mailbox::expects() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (open_receives_ > 0) return Expects::kMessages;
   return served_.empty() ? Expects::kNothing : Expects::kQuestions;
 }
@@ -162,7 +162,7 @@ Mailbox::Expects Mailbox::expects() const {
 
 std::shared_ptr<Arrival> Mailbox::begin(const Channel& channel) {
   auto arrival = std::make_shared<Arrival>(Arrival{.channel = channel});
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (closed_) return arrival;  // nobody will receive it
   Queue& queue = queues_[channel];
   if (queue.waiting.empty()) {
@@ -176,7 +176,7 @@ std::shared_ptr<Arrival> Mailbox::begin(const Channel& channel) {
 }
 
 void Mailbox::complete(const std::shared_ptr<Arrival>& arrival) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   arrival->complete = true;
   if (arrival->ticket) {
     hand_over(*arrival);
@@ -195,7 +195,7 @@ void Mailbox::hand_over(Arrival& arrival) {
 // ---- questions ----
 
 void Mailbox::serve(MessageTag tag, Messages::Answer answer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   served_[tag] = std::make_shared<const Messages::Answer>(std::move(answer));
   changed_.notify_all();
 }
@@ -217,14 +217,14 @@ std::optional<Question> Mailbox::next_question_locked() {
 }
 
 std::optional<Question> Mailbox::next_question() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return next_question_locked();
 }
 
 std::optional<Question> Mailbox::wait_for_question() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   std::optional<Question> question;
-  changed_.wait(lock, [&] {
+  changed_.wait(lock, [&]() REQUIRES(mutex_) {
     question = next_question_locked();
     return question || closed_;
   });
@@ -232,7 +232,7 @@ std::optional<Question> Mailbox::wait_for_question() {
 }
 
 void Mailbox::answered() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   answering_ = false;
   changed_.notify_all();
 }
@@ -240,7 +240,7 @@ void Mailbox::answered() {
 // ---- failures ----
 
 void Mailbox::rank_ended(Rank rank) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ended_[index_of(rank)] = true;
   for (auto& [channel, queue] : queues_) {
     if (channel.from != rank) continue;
@@ -256,12 +256,12 @@ void Mailbox::rank_ended(Rank rank) {
 }
 
 bool Mailbox::has_ended(Rank rank) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !failure_ && index_of(rank) < ended_.size() && ended_[index_of(rank)];
 }
 
 void Mailbox::fail(const Error& error, Spare spare, Rank lost) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!failure_) failure_ = error;
   for (auto& [key, slot] : slots_) {
     if (slot.done) continue;
@@ -278,7 +278,7 @@ void Mailbox::drop_waiting() {
 }
 
 void Mailbox::close() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   closed_ = true;
   const Error error = millrace::fail(
       Errc::kCancelled, "rank {} closed its messages while it waited for one", index_of(rank_));
@@ -289,7 +289,7 @@ void Mailbox::close() {
   }
   queues_.clear();
   changed_.notify_all();
-  changed_.wait(lock, [&] { return !answering_; });
+  changed_.wait(lock, [&]() REQUIRES(mutex_) { return !answering_; });
 }
 
 }  // namespace millrace::comm

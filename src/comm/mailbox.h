@@ -13,12 +13,12 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "comm/messages.h"
 
@@ -110,29 +110,29 @@ class Mailbox {
     std::deque<Ticket> waiting;
   };
 
-  Ticket open(Slot slot);
-  std::optional<Error> refusal(Rank peer, MessageTag tag, bool is_send) const;
-  std::optional<Question> next_question_locked();
-  void hand_over(Arrival& arrival);
-  Status wait_locked(std::unique_lock<std::mutex>& lock, Ticket ticket,
-                     std::chrono::nanoseconds patience);
-  void settle(Slot& slot, std::optional<Error> error);
-  void drop_waiting();
+  Ticket open(Slot slot) REQUIRES(mutex_);
+  std::optional<Error> refusal(Rank peer, MessageTag tag, bool is_send) const REQUIRES(mutex_);
+  std::optional<Question> next_question_locked() REQUIRES(mutex_);
+  void hand_over(Arrival& arrival) REQUIRES(mutex_);
+  Status wait_locked(MutexLock& lock, Ticket ticket, std::chrono::nanoseconds patience)
+      REQUIRES(mutex_);
+  void settle(Slot& slot, std::optional<Error> error) REQUIRES(mutex_);
+  void drop_waiting() REQUIRES(mutex_);
 
   const Rank rank_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
-  std::unordered_map<uint64_t, Slot> slots_;
-  uint64_t last_ticket_ = 0;
-  size_t open_sends_ = 0;
-  size_t open_receives_ = 0;
-  std::map<Channel, Queue> queues_;
-  std::map<MessageTag, std::shared_ptr<const Messages::Answer>> served_;
-  bool answering_ = false;
-  bool flushing_ = false;  // wait_for_sends() is waiting
-  bool closed_ = false;
-  std::vector<bool> ended_;  // by rank
-  std::optional<Error> failure_;
+  std::unordered_map<uint64_t, Slot> slots_ GUARDED_BY(mutex_);
+  uint64_t last_ticket_ GUARDED_BY(mutex_) = 0;
+  size_t open_sends_ GUARDED_BY(mutex_) = 0;
+  size_t open_receives_ GUARDED_BY(mutex_) = 0;
+  std::map<Channel, Queue> queues_ GUARDED_BY(mutex_);
+  std::map<MessageTag, std::shared_ptr<const Messages::Answer>> served_ GUARDED_BY(mutex_);
+  bool answering_ GUARDED_BY(mutex_) = false;
+  bool flushing_ GUARDED_BY(mutex_) = false;  // wait_for_sends() is waiting
+  bool closed_ GUARDED_BY(mutex_) = false;
+  std::vector<bool> ended_ GUARDED_BY(mutex_);  // by rank
+  std::optional<Error> failure_ GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::comm

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread.h"
 #include "base/system/clock.h"
 #include "comm/mpi_calls.h"
@@ -57,9 +58,9 @@ int number_of(Rank rank) { return static_cast<int>(index_of(rank)); }
 
 // For buffers that MPI may still write to after the Comm is destroyed. Never freed.
 void keep_forever(std::shared_ptr<void> bytes) {
-  static std::mutex mutex;
+  static Mutex mutex;
   static std::vector<std::shared_ptr<void>> kept;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   kept.push_back(std::move(bytes));
 }
 
@@ -99,7 +100,7 @@ Ticket MpiPost::receive(Rank from, MessageTag tag) {
 }
 
 Ticket MpiPost::ask(Rank whom, MessageTag tag, std::string question) {
-  const std::lock_guard lock(asking_);
+  const MutexLock lock(asking_);
   const Channel answers = {.from = whom, .kind = MessageKind::kAnswer, .tag = tag};
   const Ticket ticket = mailbox_.open_receive(answers);
   if (mailbox_.has_failed(ticket)) return ticket;
@@ -114,7 +115,7 @@ Ticket MpiPost::ask(Rank whom, MessageTag tag, std::string question) {
 void MpiPost::post(WireKind kind, MessageTag tag, ByteView bytes, const JobPointer& job) {
   std::vector<Request> open;
   {
-    const std::lock_guard lock(posting_);
+    const MutexLock lock(posting_);
     if (stops_) return;
     if (bytes.size() <= options_.piece_bytes) {
       post_piece(kind, tag, bytes, job, open);
@@ -130,7 +131,7 @@ void MpiPost::post(WireKind kind, MessageTag tag, ByteView bytes, const JobPoint
     }
     job->open_requests = open.size();
     if (!open.empty()) {
-      const std::lock_guard hand(handing_);
+      const MutexLock hand(handing_);
       posted_.insert(posted_.end(), open.begin(), open.end());
     }
   }
@@ -182,14 +183,14 @@ void MpiPost::serve(MessageTag tag, Messages::Answer answer) {
 
 void MpiPost::give_back(std::string bytes) {
   if (bytes.capacity() < kKeptBytesMin || bytes.capacity() > kKeptBytesMax) return;
-  const std::lock_guard lock(keeping_);
+  const MutexLock lock(keeping_);
   if (kept_.size() < kKeptCountMax) kept_.push_back(std::move(bytes));
 }
 
 // Reuses a kept buffer that is long enough and at most four times as long; otherwise allocates.
 Status MpiPost::make_room_for(std::string& bytes, uint64_t size_bytes) {
   if (size_bytes >= kKeptBytesMin) {
-    const std::lock_guard lock(keeping_);
+    const MutexLock lock(keeping_);
     const auto fits = [size_bytes](const std::string& kept) {
       return kept.capacity() >= size_bytes && kept.capacity() / 4 <= size_bytes;
     };
@@ -280,7 +281,7 @@ nanoseconds MpiPost::longest_pause() const {
 }
 
 void MpiPost::adopt_sends() {
-  const std::lock_guard lock(handing_);
+  const MutexLock lock(handing_);
   for (Request& request : posted_) {
     requests_.push_back(request.mpi);
     jobs_.push_back(std::move(request.job));
@@ -488,9 +489,9 @@ void MpiPost::close() {
 }
 
 void MpiPost::stop() {
-  const std::lock_guard lock(stopping_);
+  const MutexLock lock(stopping_);
   {
-    const std::lock_guard posting(posting_);
+    const MutexLock posting(posting_);
     stops_ = true;
   }
   own_bell_.ring();

@@ -11,11 +11,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "comm/doorbell.h"
 #include "comm/lifeline/lifeline.h"
 #include "comm/mailbox.h"
@@ -112,17 +112,17 @@ class MpiPost {
   Doorbell own_bell_;
   bool all_have_bells_ = true;
   Mailbox mailbox_;
-  std::mutex asking_;              // answers come in the order of the questions
-  std::mutex posting_;             // keeps the pieces of a message together
-  std::mutex handing_;             // guards posted_
-  std::vector<Request> posted_;    // by callers, not yet seen by the thread
-  std::mutex keeping_;             // guards kept_
-  std::vector<std::string> kept_;  // memory given back, to be reused
+  Mutex asking_;   // answers come in the order of the questions
+  Mutex posting_;  // keeps the pieces of a message together
+  Mutex handing_;
+  std::vector<Request> posted_ GUARDED_BY(handing_);  // by callers, not yet seen by the thread
+  Mutex keeping_;
+  std::vector<std::string> kept_ GUARDED_BY(keeping_);  // memory given back, to be reused
   std::atomic<int> mpi_error_ = MPI_SUCCESS;
   std::atomic<bool> told_ = false;
   std::atomic<bool> closed_ = false;
   std::atomic<bool> stops_ = false;
-  std::mutex stopping_;
+  Mutex stopping_;
   std::thread thread_;
 
   // Used only by the thread.

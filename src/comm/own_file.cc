@@ -4,24 +4,27 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "base/concurrency/mutex.h"
 
 namespace millrace::comm {
 namespace {
 
 // All open OwnFiles of this process. Never destroyed: an OwnFile may outlive any static.
 struct OpenFiles {
-  std::mutex mutex;  // held while the process forks
-  std::vector<int> fds;
+  Mutex mutex;  // held while the process forks
+  std::vector<int> fds GUARDED_BY(mutex);
 };
 
 OpenFiles& open_files() {
   static OpenFiles* const files = [] {
     auto* made = new OpenFiles;
-    pthread_atfork([] { open_files().mutex.lock(); }, [] { open_files().mutex.unlock(); },
-                   [] {
+    // Not analysed: the lock is held from one handler to the next.
+    pthread_atfork([]() NO_THREAD_SAFETY_ANALYSIS { open_files().mutex.lock(); },
+                   []() NO_THREAD_SAFETY_ANALYSIS { open_files().mutex.unlock(); },
+                   []() NO_THREAD_SAFETY_ANALYSIS {
                      for (const int fd : open_files().fds) close(fd);
                      open_files().fds.clear();
                      open_files().mutex.unlock();

@@ -1,5 +1,6 @@
 #include "comm/thread_messages.h"
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread.h"
 
 namespace millrace::comm {
@@ -25,7 +26,7 @@ void ThreadPost::end(Rank rank) {
   Station& station = *stations_[index_of(rank)];
   std::thread answers;
   {
-    const std::lock_guard lock(station.mutex);
+    const MutexLock lock(station.mutex);
     if (station.ended) return;
     station.ended = true;
     answers = std::move(station.answers);
@@ -45,7 +46,7 @@ void ThreadPost::deliver(Rank to, const Channel& channel, std::string bytes) {
 
 void ThreadPost::serve(Rank rank, MessageTag tag, Messages::Answer answer) {
   Station& station = *stations_[index_of(rank)];
-  const std::lock_guard lock(station.mutex);
+  const MutexLock lock(station.mutex);
   if (station.ended) return;
   station.mailbox.serve(tag, std::move(answer));
   if (!station.answers.joinable()) {
@@ -102,7 +103,7 @@ class ThreadMessages : public Messages {
   }
 
   Ticket ask(Rank whom, MessageTag tag, std::string question) override {
-    const std::lock_guard lock(asking_);  // answers come in the order of the questions
+    const MutexLock lock(asking_);  // answers come in the order of the questions
     const Channel answers = {.from = whom, .kind = MessageKind::kAnswer, .tag = tag};
     const Ticket ticket = own().open_receive(answers);
     if (own().has_failed(ticket)) return ticket;
@@ -120,7 +121,7 @@ class ThreadMessages : public Messages {
 
   std::shared_ptr<ThreadPost> post_;  // shared by the ranks of the job; the last one destroys it
   Rank rank_;
-  std::mutex asking_;
+  Mutex asking_;
 };
 
 }  // namespace

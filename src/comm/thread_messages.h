@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "comm/mailbox.h"
 
 namespace millrace::comm {
@@ -39,9 +40,9 @@ class ThreadPost {
 
     Mailbox mailbox;
     std::atomic<bool> told = false;
-    std::mutex mutex;  // guards the members below
-    std::thread answers;
-    bool ended = false;
+    Mutex mutex;
+    std::thread answers GUARDED_BY(mutex);
+    bool ended GUARDED_BY(mutex) = false;
   };
 
   void answer_questions(Rank rank);

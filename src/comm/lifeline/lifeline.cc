@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <mutex>
 #include <thread>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread.h"
 #include "base/system/clock.h"
 #include "comm/lifeline/greeting.h"
@@ -68,14 +68,14 @@ class TcpLifeline : public Lifeline {
 
   std::optional<LostName> lost() const override {
     if (!is_lost_) return std::nullopt;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return lost_;
   }
 
   std::optional<LostName> take_lost() override {
     const auto lost_rank = lost();
     // Waits while on_loss runs: otherwise the loss would be reported twice.
-    const std::lock_guard lock(tell_mutex_);
+    const MutexLock lock(tell_mutex_);
     if (lost_rank) taken_ = true;
     return lost_rank;
   }
@@ -129,12 +129,12 @@ class TcpLifeline : public Lifeline {
   std::optional<SigtermHeld> sigterm_;
   std::thread watch_;
 
-  mutable std::mutex mutex_;
-  std::optional<LostName> lost_;
+  mutable Mutex mutex_;
+  std::optional<LostName> lost_ GUARDED_BY(mutex_);
   std::atomic<bool> is_lost_ = false;  // the same, cheap to check in a loop
   std::atomic<bool> speaker_gone_ = false;
-  std::mutex tell_mutex_;
-  bool taken_ = false;
+  Mutex tell_mutex_;
+  bool taken_ GUARDED_BY(tell_mutex_) = false;
   std::atomic<bool> telling_ = false;
 
   // Used only by the watching thread.
@@ -251,7 +251,7 @@ void TcpLifeline::take_message(Peer& peer, const LifelineMessage& message) {
 void TcpLifeline::lose(const LostName& name) {
   if (is_lost_) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     lost_ = name;
   }
   is_lost_ = true;
@@ -301,7 +301,7 @@ void TcpLifeline::act_on_time() {
   const Deadline now = monotonic_now();
   if (now >= tell_at_) {
     tell_at_ = kNever;
-    const std::lock_guard lock(tell_mutex_);
+    const MutexLock lock(tell_mutex_);
     if (telling_ && !taken_ && options_.on_loss) {
       options_.on_loss({.error = loss_error(*lost_), .speaks = speaks()});
     }
