@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <utility>
 
+#include "base/concurrency/mutex.h"
 #include "base/system/cpus.h"
 #include "base/text/units.h"
 #include "data/fingerprint.h"
@@ -160,12 +160,13 @@ class ThreadedLoader final : public Loader {
   uint64_t batches_left_ = 0;  // of the epoch
   uint64_t batch_count_ = 0;
 
-  mutable std::mutex mutex_;                      // guards the next five against other threads
-  mutable std::optional<uint32_t> dataset_;       // its fingerprint, once computed
+  // The consumer alone sets tiers_ and pipeline_, under the lock, and reads them without it.
+  mutable Mutex mutex_;
+  mutable std::optional<uint32_t> dataset_ GUARDED_BY(mutex_);  // its fingerprint, once computed
   std::shared_ptr<tiers::TieredSource> tiers_;    // null: none; shared with the pipeline's threads
   std::unique_ptr<pipeline::Pipeline> pipeline_;  // from the first epoch on; set by the consumer
-  pipeline::Stats before_;                        // of pipelines of other batch sizes
-  LoaderStats counts_;                            // what the pipeline does not count
+  pipeline::Stats before_ GUARDED_BY(mutex_);     // of pipelines of other batch sizes
+  LoaderStats counts_ GUARDED_BY(mutex_);         // what the pipeline does not count
 };
 
 Status ThreadedLoader::check_process() const {
@@ -224,7 +225,7 @@ Status ThreadedLoader::set_batch_size(uint64_t batch_size) {
   has_begun_ = false;
   if (tiers_) tiers_->set_batch_size(batch_size);
   std::unique_ptr<pipeline::Pipeline> old;  // ends its threads without the lock
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pipeline_) before_ += pipeline_->stats();
   old.swap(pipeline_);
   return {};
@@ -249,7 +250,7 @@ Result<std::shared_ptr<tiers::TieredSource>> ThreadedLoader::open_tiers() const 
 // Not in open(): without threads, the process may still fork until the first epoch.
 Status ThreadedLoader::open_pipeline() {
   ASSIGN_OR_RETURN(auto tiers, open_tiers());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   tiers_ = std::move(tiers);
   pipeline_ = std::make_unique<pipeline::Pipeline>(pipeline_options());
   return {};
@@ -326,7 +327,7 @@ Result<std::optional<data::Batch>> ThreadedLoader::next() {
   RETURN_IF_ERROR(judge_bad_rows(*work));
   done_ = work->scheduled().done_after;
   data::Batch batch = work->batch();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++counts_.batches;
   counts_.samples += batch.row_count;
   return std::optional<data::Batch>(std::move(batch));
@@ -346,7 +347,7 @@ Status ThreadedLoader::judge_bad_rows(pipeline::BatchWork& work) {
     return lost->error;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     counts_.bad_samples += bad_rows.size();
     if (counts_.first_bad_sample.empty()) counts_.first_bad_sample = first.message();
   }
@@ -364,13 +365,13 @@ void ThreadedLoader::count_wait(std::chrono::nanoseconds waited) {
 }
 
 void ThreadedLoader::cancel() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pipeline_ && pipeline_->is_of_this_process()) pipeline_->cancel();
 }
 
 // Computed on first use: the first batch must not wait for the names of all samples.
 uint32_t ThreadedLoader::dataset() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!dataset_) dataset_ = data::fingerprint(*options_.source);
   return *dataset_;
 }
@@ -410,7 +411,7 @@ Status ThreadedLoader::restore(const LoaderState& state) {
 }
 
 LoaderStats ThreadedLoader::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   LoaderStats stats = counts_;
   if (pipeline_ && !pipeline_->is_of_this_process()) return stats;
   pipeline::Stats sums = before_;

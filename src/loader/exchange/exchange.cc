@@ -57,7 +57,7 @@ Exchange::~Exchange() { end_thread(); }
 void Exchange::end_thread() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_cancelled_ = true;
   }
   changed_.notify_all();
@@ -72,17 +72,20 @@ Status Exchange::start() {
                 storage_->options().directory.string());
   }
   RETURN_IF_ERROR(storage_->discard());
-  allowed_ = 0;
-  is_cancelled_ = false;
-  is_done_ = false;
-  status_ = {};
+  {
+    const MutexLock lock(mutex_);
+    allowed_ = 0;
+    is_cancelled_ = false;
+    is_done_ = false;
+    status_ = {};
+  }
   ASSIGN_OR_RETURN(thread_, start_thread("mr-exchange", [this, e = *epoch] { run(e); }));
   return {};
 }
 
 Status Exchange::advance(uint64_t done, uint64_t count) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!status_.ok()) return status_;
     const double part = count == 0 ? 1 : static_cast<double>(done) / static_cast<double>(count);
     allowed_ = part / kSpread;
@@ -93,15 +96,18 @@ Status Exchange::advance(uint64_t done, uint64_t count) {
 
 Status Exchange::finish(const std::function<bool()>& is_interrupted) {
   if (!is_under_way()) {
+    const MutexLock lock(mutex_);
     if (!status_.ok()) return status_;
     return fail(Errc::kInvalidArgument, "no exchange is in progress; call start() before finish()");
   }
   const auto begin = monotonic_now();
+  Status status;
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     allowed_ = 1;
     changed_.notify_all();
-    while (!changed_.wait_for(lock, kInterruptPeriod, [&] { return is_done_; })) {
+    while (
+        !changed_.wait_for(lock, kInterruptPeriod, [&]() REQUIRES(mutex_) { return is_done_; })) {
       lock.unlock();
       const bool ends = is_interrupted && is_interrupted();
       lock.lock();
@@ -109,11 +115,12 @@ Status Exchange::finish(const std::function<bool()>& is_interrupted) {
       is_cancelled_ = true;
       changed_.notify_all();
     }
+    status = status_;
   }
   thread_.join();
   const auto moved = monotonic_now();
-  Status status = commit_together(*storage_, *comm_, status_);
-  const std::lock_guard lock(mutex_);
+  status = commit_together(*storage_, *comm_, status);
+  const MutexLock lock(mutex_);
   status_ = status;
   stats_.waited += moved - begin;
   stats_.agreeing += monotonic_now() - moved;
@@ -121,13 +128,13 @@ Status Exchange::finish(const std::function<bool()>& is_interrupted) {
 }
 
 Stats Exchange::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return stats_;
 }
 
 void Exchange::run(data::Epoch epoch) {
   Status status = move_all(epoch);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   status_ = std::move(status);
   is_done_ = true;
   changed_.notify_all();
@@ -136,7 +143,7 @@ void Exchange::run(data::Epoch epoch) {
 Status Exchange::move_all(data::Epoch epoch) {
   auto begin = monotonic_now();
   const auto add_time = [&](std::chrono::nanoseconds Stats::* to) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stats_.*to += monotonic_now() - begin;
   };
   const Plan plan = plan_exchange(moves_, epoch, storage_->options().rank);
@@ -164,10 +171,11 @@ Status Exchange::move_rounds(const Plan& plan, std::deque<InFlight>& in_flight) 
   const uint64_t round_count = plan.round_count();
   for (uint64_t round = 0; round < round_count || !in_flight.empty();) {
     const auto begin = monotonic_now();
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const bool can_post = round < round_count && is_allowed(round, round_count);
     if (!can_post && in_flight.empty()) {
-      changed_.wait(lock, [&] { return is_cancelled_ || is_allowed(round, round_count); });
+      changed_.wait(
+          lock, [&]() REQUIRES(mutex_) { return is_cancelled_ || is_allowed(round, round_count); });
       if (is_cancelled_) return fail(Errc::kCancelled, "the exchange was cancelled");
       continue;
     }
@@ -185,7 +193,7 @@ Status Exchange::move_rounds(const Plan& plan, std::deque<InFlight>& in_flight) 
   return {};
 }
 
-// Whether the iterations have reached the round. REQUIRES: mutex_ is held
+// Whether the iterations have reached the round.
 bool Exchange::is_allowed(uint64_t round, uint64_t round_count) const {
   return allowed_ >= static_cast<double>(round + 1) / static_cast<double>(round_count);
 }
@@ -206,7 +214,7 @@ Status Exchange::post(const Plan& plan, InFlight& round) {
     }
     ASSIGN_OR_RETURN(const ByteView bytes, pack_samples(round.which, moves, *storage_, room));
     round.sending.push_back(messages_->send(comm::Rank{peer}, tag_, bytes));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stats_.samples_sent += moves.size();
     stats_.bytes_sent += bytes.size();
     ++stats_.messages_sent;
@@ -226,7 +234,7 @@ Status Exchange::complete(InFlight& round) {
       RETURN_IF_ERROR(storage_->stage_for(moves[i].in_place_of, moves[i].sample, bytes, checksum));
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stats_.samples_received += moves.size();
       stats_.bytes_received += message.size();
     }
@@ -245,7 +253,7 @@ Status Exchange::wait_for(comm::Ticket ticket, uint32_t peer) {
   while (true) {
     Status status = messages_->wait(ticket, kPatience);
     if (status.ok() || status.error().code() != Errc::kTimeout) return status;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (is_cancelled_) {
       return fail(Errc::kCancelled, "the exchange with rank {} was cancelled", peer);
     }

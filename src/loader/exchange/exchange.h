@@ -24,10 +24,10 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "comm/comm.h"
 #include "comm/messages.h"
@@ -101,7 +101,7 @@ class Exchange {
   Status post(const Plan& plan, InFlight& round);
   Status complete(InFlight& round);
   Status wait_for(comm::Ticket ticket, uint32_t peer);
-  bool is_allowed(uint64_t round, uint64_t round_count) const;
+  bool is_allowed(uint64_t round, uint64_t round_count) const REQUIRES(mutex_);
   void end_thread();
 
   comm::Comm* comm_;
@@ -113,14 +113,13 @@ class Exchange {
   std::vector<data::Buffer> spare_;
   std::thread thread_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable changed_;
-  // Guarded by mutex_:
-  double allowed_ = 0;  // the part of the rounds that may be sent
-  bool is_cancelled_ = false;
-  bool is_done_ = false;
-  Status status_;
-  Stats stats_;
+  double allowed_ GUARDED_BY(mutex_) = 0;  // the part of the rounds that may be sent
+  bool is_cancelled_ GUARDED_BY(mutex_) = false;
+  bool is_done_ GUARDED_BY(mutex_) = false;
+  Status status_ GUARDED_BY(mutex_);
+  Stats stats_ GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::loader::exchange

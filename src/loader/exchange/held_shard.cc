@@ -75,7 +75,7 @@ Status HeldShard::bring_to(data::Epoch epoch) {
   epoch_.reset();
   const Status staged = stage_together(*storage_, *options_.dataset, epoch, *options_.comm,
                                        options_.staging, staging);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   staging_ = std::move(staging);
   RETURN_IF_ERROR(staged);
   epoch_ = epoch;
@@ -107,7 +107,7 @@ Status HeldShard::finish_exchange() {
 }
 
 HeldStats HeldShard::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.exchange = exchange_->stats(),
           .staging = staging_,
           .samples = storage_->epoch() ? storage_->slot_count() : 0,

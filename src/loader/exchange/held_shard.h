@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "comm/comm.h"
 #include "comm/messages.h"
@@ -93,9 +94,9 @@ class HeldShard {
   std::optional<data::Epoch> newest_;
   uint64_t storages_removed_ = 0;
 
-  mutable std::mutex mutex_;  // guards the next two against other threads
-  StagingStats staging_;
-  std::string restaged_;
+  mutable Mutex mutex_;  // guards the next two against other threads
+  StagingStats staging_ GUARDED_BY(mutex_);
+  std::string restaged_ GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::loader::exchange

@@ -99,11 +99,15 @@ Result<std::unique_ptr<ShardStorage>> ShardStorage::open(const StorageOptions& o
   RETURN_IF_ERROR(storage->lock());
   RETURN_IF_ERROR(storage->check_samples());
   storage->remove_unfinished();
-  ASSIGN_OR_RETURN(storage->owned_, storage->load(kOwned));
+  ASSIGN_OR_RETURN(Shared owned, storage->load(kOwned));
   ASSIGN_OR_RETURN(storage->next_, storage->load(kNext));
   // A process that committed was killed before it could remove this.
   std::error_code failed;
-  if (storage->owned_) fs::remove(storage->path(kStaged), failed);
+  if (owned) fs::remove(storage->path(kStaged), failed);
+  {
+    const MutexLock lock(storage->mutex_);
+    storage->owned_ = std::move(owned);
+  }
   storage->free_unused();
   return storage;
 }
@@ -219,7 +223,7 @@ Result<ShardStorage::Shared> ShardStorage::load(std::string_view name) const {
 }
 
 ShardStorage::Shared ShardStorage::owned() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return owned_;
 }
 
@@ -368,7 +372,7 @@ Status ShardStorage::drop_owned() {
   fs::remove(path(kOwned), failed);
   if (failed) return fail_os(failed.value(), "cannot remove").within(path(kOwned).string());
   RETURN_IF_ERROR(sync_directory(options_.directory));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   owned_.reset();
   return {};
 }
@@ -442,7 +446,7 @@ Status ShardStorage::commit() {
   if (failed) return fail_os(failed.value(), "cannot rename").within(path(kNext).string());
   RETURN_IF_ERROR(sync_directory(options_.directory));
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     owned_ = std::move(next_);
   }
   next_.reset();
@@ -465,7 +469,7 @@ Status ShardStorage::discard() {
 void ShardStorage::free_unused() {
   staged_.clear();
   std::vector<FileExtent> used;
-  for (const Shared& held : {owned_, next_}) {
+  for (const Shared& held : {owned(), next_}) {
     if (!held) continue;
     for (const Entry& entry : held->entries()) {
       used.push_back({.offset_bytes = entry.offset_bytes, .size_bytes = entry.size_bytes});

@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -30,6 +29,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "base/concurrency/mutex.h"
 #include "base/io/file.h"
 #include "base/result.h"
 #include "data/sample.h"
@@ -166,8 +166,8 @@ class ShardStorage {
   uint64_t slot_count_ = 0;
   File file_;
   FreeExtents places_;
-  mutable std::mutex mutex_;
-  Shared owned_;                                    // guarded by mutex_
+  mutable Mutex mutex_;
+  Shared owned_ GUARDED_BY(mutex_);
   Shared next_;                                     // prepared
   std::vector<std::pair<uint64_t, Entry>> staged_;  // slot, entry
   std::optional<StagingJournal> journal_;           // from begin_staging() to commit()

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <functional>
 #include <future>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/system/clock.h"
 #include "base/system/progress.h"
@@ -63,7 +63,7 @@ class Copying {
     if (is_interrupted_) return interrupted();
     thread_local data::Buffer room;
     const auto bytes = dataset_->read(sample, room);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!bytes.ok()) {
       if (!options_->skips_unreadable) return bytes.error();
       if (stats_->unreadable++ == 0) stats_->first_unreadable = bytes.error().message();
@@ -92,7 +92,7 @@ class Copying {
   StagingStats* stats_;
   std::atomic<bool> is_interrupted_ = false;
   std::optional<Progress> progress_;
-  std::mutex mutex_;  // guards the storage and the statistics
+  Mutex mutex_;  // guards the storage and the statistics
 };
 
 }  // namespace

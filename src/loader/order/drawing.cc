@@ -168,7 +168,7 @@ Status EpochLists::put(data::Epoch epoch, std::span<const int64_t> samples) {
     }
   }
   auto list = std::make_shared<const List>(samples.begin(), samples.end());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto is_same = [&](const Kept& kept) { return kept.list && kept.epoch == epoch; };
   auto place = std::ranges::find_if(kept_, is_same);
   if (place == kept_.end()) --place;  // the oldest
@@ -178,7 +178,7 @@ Status EpochLists::put(data::Epoch epoch, std::span<const int64_t> samples) {
 }
 
 std::shared_ptr<const EpochLists::List> EpochLists::find(data::Epoch epoch) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const Kept& kept : kept_) {
     if (kept.list && kept.epoch == epoch) return kept.list;
   }

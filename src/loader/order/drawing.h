@@ -7,10 +7,10 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "data/sample.h"
 
@@ -57,8 +57,8 @@ class EpochLists {
 
   uint64_t sample_count_;
   uint64_t position_count_;
-  mutable std::mutex mutex_;
-  std::array<Kept, kKeptCount> kept_;  // the latest first
+  mutable Mutex mutex_;
+  std::array<Kept, kKeptCount> kept_ GUARDED_BY(mutex_);  // the latest first
 };
 
 struct Drawing {

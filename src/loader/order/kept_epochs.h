@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "data/sample.h"
 
 namespace millrace::loader::order {
@@ -41,7 +42,7 @@ class KeptEpochs {
 
   // Moves the entry to the front.
   std::shared_ptr<Entry> entry_of(data::Epoch epoch) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = std::ranges::find(entries_, epoch, [](const auto& e) { return e->epoch; });
     if (found != entries_.end()) {
       std::rotate(entries_.begin(), found, found + 1);
@@ -55,8 +56,9 @@ class KeptEpochs {
   }
 
   size_t capacity_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::shared_ptr<Entry>> entries_;  // most recently used first
+  mutable Mutex mutex_;
+  // The most recently used first.
+  mutable std::vector<std::shared_ptr<Entry>> entries_ GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::loader::order

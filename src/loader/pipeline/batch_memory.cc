@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/system/memory.h"
 #include "base/text/units.h"
 
@@ -57,7 +57,7 @@ class BatchMemory::Pool {
   ~Pool() { close(); }
 
   Result<std::byte*> take() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (auto ready = take_back()) {
       lock.unlock();
       if (ready->fence) ready->fence->wait();
@@ -82,7 +82,7 @@ class BatchMemory::Pool {
     Returned buffer{bytes, options_.hooks.fence ? options_.hooks.fence() : nullptr};
     std::vector<Returned> surplus;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       (is_closed_ ? surplus : returned_).push_back(std::move(buffer));
       move_surplus(surplus);
     }
@@ -92,7 +92,7 @@ class BatchMemory::Pool {
   void set_kept_count(size_t count) {
     std::vector<Returned> surplus;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       kept_count_ = count;
       move_surplus(surplus);
     }
@@ -104,7 +104,7 @@ class BatchMemory::Pool {
     if (!is_of_this_process()) return;
     std::vector<Returned> surplus;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       is_closed_ = true;
       surplus.swap(returned_);
     }
@@ -112,12 +112,12 @@ class BatchMemory::Pool {
   }
 
   size_t free_count() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return returned_.size();
   }
 
   uint64_t allocated_count() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return allocated_count_;
   }
 
@@ -132,7 +132,7 @@ class BatchMemory::Pool {
   bool is_of_this_process() const { return getpid() == pid_; }
 
   // A buffer to reuse: the last that is free or, if enough are fenced, the one fenced longest.
-  std::optional<Returned> take_back() {
+  std::optional<Returned> take_back() REQUIRES(mutex_) {
     const auto from =
         std::ranges::find_if(returned_.rbegin(), returned_.rend(), &Returned::is_free);
     if (from == returned_.rend() && (returned_.empty() || returned_.size() < kept_count_)) {
@@ -145,7 +145,7 @@ class BatchMemory::Pool {
   }
 
   // Takes out the buffers beyond kept_count. Fenced ones stay: releasing a buffer must not wait.
-  void move_surplus(std::vector<Returned>& surplus) {
+  void move_surplus(std::vector<Returned>& surplus) REQUIRES(mutex_) {
     for (size_t i = 0; i < returned_.size() && returned_.size() > kept_count_;) {
       if (!returned_[i].is_free()) {
         ++i;
@@ -170,11 +170,11 @@ class BatchMemory::Pool {
   const Options options_;
   const size_t size_bytes_;
   const pid_t pid_ = getpid();
-  mutable std::mutex mutex_;
-  std::vector<Returned> returned_;  // in order of return
-  bool is_closed_ = false;
-  size_t kept_count_;
-  uint64_t allocated_count_ = 0;
+  mutable Mutex mutex_;
+  std::vector<Returned> returned_ GUARDED_BY(mutex_);  // in order of return
+  bool is_closed_ GUARDED_BY(mutex_) = false;
+  size_t kept_count_ GUARDED_BY(mutex_);
+  uint64_t allocated_count_ GUARDED_BY(mutex_) = 0;
 };
 
 BatchMemory::BatchMemory(Options options) : pool_(std::make_shared<Pool>(std::move(options))) {}

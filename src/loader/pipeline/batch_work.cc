@@ -100,7 +100,7 @@ RowRange BatchWork::claim() {
 }
 
 void BatchWork::add_bad(uint64_t row, Error error) {
-  const std::lock_guard lock(bad_rows_mutex_);
+  const MutexLock lock(bad_rows_mutex_);
   bad_rows_.push_back({row, std::move(error)});
 }
 

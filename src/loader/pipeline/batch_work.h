@@ -8,11 +8,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "data/array.h"
 #include "data/batch.h"
@@ -127,7 +127,7 @@ class BatchWork {
   std::optional<Error> failure_;
   std::optional<data::SampleId> failed_sample_;
   std::unique_ptr<RaggedWork> ragged_;  // null: no field is ragged
-  std::mutex bad_rows_mutex_;
+  Mutex bad_rows_mutex_;
   std::vector<BadRow> bad_rows_;  // guarded by bad_rows_mutex_ until is_done()
   std::atomic<bool> is_dropped_{false};
   // On separate cache lines, because threads write the two at different times.

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread.h"
 #include "base/system/clock.h"
 #include "base/text/units.h"
@@ -54,7 +54,7 @@ struct Pipeline::Core {
   // A copy, so that no foreign code (the name of a sample) is called under the lock.
   std::vector<LaneActivity> activities() const {
     std::vector<LaneActivity> activities;
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     for (const auto& lane : lanes) lane->append_activities(activities);
     return activities;
   }
@@ -62,10 +62,10 @@ struct Pipeline::Core {
   const Options options;
   WorkQueue queue;
   const pid_t pid = getpid();
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   std::condition_variable ended;
-  std::vector<std::unique_ptr<Lane>> lanes;  // guarded by mutex; each lane belongs to its thread
-  std::vector<bool> has_ended;               // by thread; guarded by mutex
+  std::vector<std::unique_ptr<Lane>> lanes GUARDED_BY(mutex);  // each lane belongs to its thread
+  std::vector<bool> has_ended GUARDED_BY(mutex);               // by thread
 };
 
 Pipeline::Pipeline(Options options) : tuner_(options.tuner) {
@@ -84,8 +84,8 @@ Pipeline::~Pipeline() {
   core_->queue.stop();
   std::vector<bool> has_ended;
   {
-    std::unique_lock lock(core_->mutex);
-    core_->ended.wait_for(lock, core_->options.ending_patience, [&] {
+    MutexLock lock(core_->mutex);
+    core_->ended.wait_for(lock, core_->options.ending_patience, [&]() REQUIRES(core_->mutex) {
       return std::ranges::find(core_->has_ended, false) == core_->has_ended.end();
     });
     has_ended = core_->has_ended;
@@ -103,7 +103,7 @@ bool Pipeline::is_of_this_process() const { return getpid() == core_->pid; }
 
 void Pipeline::run(Core& core, uint32_t thread, Lane& lane) {
   lane.run(core.queue, thread);
-  const std::lock_guard lock(core.mutex);
+  const MutexLock lock(core.mutex);
   core.has_ended[thread] = true;
   core.ended.notify_all();
 }
@@ -114,14 +114,14 @@ Status Pipeline::start_threads(uint32_t thread_count) {
     auto made = std::make_unique<Lane>(core_->options.lane);
     Lane* const lane = made.get();
     {
-      const std::lock_guard lock(core_->mutex);
+      const MutexLock lock(core_->mutex);
       core_->lanes.push_back(std::move(made));
       core_->has_ended.push_back(false);
     }
     auto started = start_thread(fmt::format("mr-load-{}", thread),
                                 [core = core_, thread, lane] { run(*core, thread, *lane); });
     if (!started.ok()) {
-      const std::lock_guard lock(core_->mutex);
+      const MutexLock lock(core_->mutex);
       core_->lanes.pop_back();
       core_->has_ended.pop_back();
       if (!threads_.empty()) return {};  // fewer threads than wanted also work
@@ -244,7 +244,7 @@ Stats Pipeline::stats() const {
   stats.blocked = core_->queue.blocked();
   stats.setting = core_->queue.setting();
   stats.buffers_allocated = core_->queue.buffers_allocated();
-  const std::lock_guard lock(core_->mutex);
+  const MutexLock lock(core_->mutex);
   for (const auto& lane : core_->lanes) stats.lanes += lane->counts();
   stats.reads = core_->options.lane.choice->stats();
   return stats;

@@ -59,7 +59,7 @@ uint64_t RaggedMemory::Growing::allocated_count() const {
 }
 
 Result<RaggedMemory::Rows> RaggedMemory::take_rows() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   // Ordinary memory, even if batches are pinned: only gather() reads it.
   const auto memory = rows_.for_size(rows_bytes_max_, {}, memory_bytes_);
   Rows rows{.bytes = nullptr, .size_bytes = rows_.size_bytes};
@@ -69,27 +69,27 @@ Result<RaggedMemory::Rows> RaggedMemory::take_rows() {
 }
 
 Result<std::shared_ptr<std::byte>> RaggedMemory::take_values(size_t size_bytes) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const auto memory = values_.for_size(size_bytes, hooks_, memory_bytes_);
   lock.unlock();
   return memory->take();
 }
 
 void RaggedMemory::report(size_t rows_bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   rows_bytes_max_ = std::max(rows_bytes_max_, rows_bytes);
   ++filled_count_;
 }
 
 uint64_t RaggedMemory::batches_allowed(uint64_t fixed_bytes) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t batch_bytes = fixed_bytes + rows_.size_bytes + values_.size_bytes;
   const uint64_t that_fit = memory_bytes_ / std::max<uint64_t>(batch_bytes, 1);
   return std::clamp<uint64_t>(2 * filled_count_ + 1, 1, std::max<uint64_t>(that_fit, 1));
 }
 
 uint64_t RaggedMemory::allocated_count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return rows_.allocated_count() + values_.allocated_count();
 }
 
@@ -121,7 +121,7 @@ Result<MutableByteView> RaggedWork::room(size_t field, uint64_t row, uint64_t le
   if (begin + taken_bytes > memory_.batch_bytes_max()) return too_large(begin + taken_bytes);
   std::byte* bytes = room_.bytes.get() + begin;
   if (begin + taken_bytes > room_.size_bytes) {
-    const std::lock_guard lock(more_mutex_);
+    const MutexLock lock(more_mutex_);
     bytes = more_.emplace_back().room(size_bytes).data();
   }
   row_of(field, row) = {.bytes = bytes, .length = allowed};
@@ -213,6 +213,7 @@ Status RaggedWork::gather(std::span<const std::span<int64_t>> offsets) {
     }
   }
   room_ = {};  // for the next batch
+  const MutexLock lock(more_mutex_);
   more_.clear();
   return {};
 }

@@ -12,12 +12,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "base/base.h"
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "data/array.h"
 #include "data/buffer.h"
@@ -66,11 +66,11 @@ class RaggedMemory {
 
   const MemoryHooks hooks_;
   const uint64_t memory_bytes_;
-  mutable std::mutex mutex_;
-  Growing rows_;
-  Growing values_;
-  size_t rows_bytes_max_ = 0;
-  uint64_t filled_count_ = 0;
+  mutable Mutex mutex_;
+  Growing rows_ GUARDED_BY(mutex_);
+  Growing values_ GUARDED_BY(mutex_);
+  size_t rows_bytes_max_ GUARDED_BY(mutex_) = 0;
+  uint64_t filled_count_ GUARDED_BY(mutex_) = 0;
 };
 
 class RaggedWork final : public data::RaggedRoom {
@@ -116,8 +116,8 @@ class RaggedWork final : public data::RaggedRoom {
   std::vector<Row> rows_;  // by field and row
   RaggedMemory::Rows room_;
   std::atomic<size_t> used_bytes_{0};
-  std::mutex more_mutex_;
-  std::vector<data::Buffer> more_;  // of rows that room_ has no room for
+  Mutex more_mutex_;
+  std::vector<data::Buffer> more_ GUARDED_BY(more_mutex_);  // of rows that room_ has no room for
   std::vector<MutableByteView> values_;
   std::vector<uint64_t> padded_lengths_;
   std::shared_ptr<std::byte> values_memory_;  // shared with the Batch

@@ -76,7 +76,7 @@ ReadChoice::ReadChoice(data::ReadWays ways, size_t depth)
 }
 
 void ReadChoice::add_thread() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++thread_count_;
 }
 
@@ -105,7 +105,7 @@ bool ReadChoice::should_measure(data::Epoch epoch) {
 }
 
 ReadTurn ReadChoice::next_turn(data::Epoch epoch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (should_measure(epoch)) start_trial();
   if (!is_trying_) return settled_turn();
   // All threads use the same way for a while, so that the two ways do not disturb each other. The
@@ -118,7 +118,7 @@ ReadTurn ReadChoice::next_turn(data::Epoch epoch) {
 }
 
 bool ReadChoice::report(const ReadTurn& turn, const ReadCost& cost, data::Epoch epoch) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (is_trying_) {
     elapsed_in_trial_ += cost.elapsed;
     if (turn.trial == trial_) trial_costs_[index_of(turn.way)].push_back(cost);
@@ -155,7 +155,7 @@ void ReadChoice::settle() {
 }
 
 void ReadChoice::refuse(std::string refusal) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_open_ = false;
   is_trying_ = false;
   chosen_ = ReadWay::kOneAtATime;
@@ -163,7 +163,7 @@ void ReadChoice::refuse(std::string refusal) {
 }
 
 ReadStats ReadChoice::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ReadStats stats{.engine = chosen_ == ReadWay::kInFlight ? ways_.in_flight : ways_.one_at_a_time,
                   .trial_count = trials_ended_,
                   .refusal = refusal_};

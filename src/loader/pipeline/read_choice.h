@@ -11,10 +11,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "data/reads.h"
 #include "data/sample.h"
 
@@ -70,33 +70,35 @@ class ReadChoice {
   ReadStats stats() const;
 
  private:
-  bool should_measure(data::Epoch epoch);
-  void start_trial();
-  void settle();
-  ReadTurn settled_turn() const;
+  bool should_measure(data::Epoch epoch) REQUIRES(mutex_);
+  void start_trial() REQUIRES(mutex_);
+  void settle() REQUIRES(mutex_);
+  ReadTurn settled_turn() const REQUIRES(mutex_);
 
   const data::ReadWays ways_;
   const uint64_t turn_samples_;
 
-  mutable std::mutex mutex_;
-  bool is_open_ = false;  // both ways are available
-  ReadWay chosen_ = ReadWay::kOneAtATime;
-  uint64_t thread_count_ = 0;
-  std::string refusal_;
+  mutable Mutex mutex_;
+  bool is_open_ GUARDED_BY(mutex_) = false;  // both ways are available
+  ReadWay chosen_ GUARDED_BY(mutex_) = ReadWay::kOneAtATime;
+  uint64_t thread_count_ GUARDED_BY(mutex_) = 0;
+  std::string refusal_ GUARDED_BY(mutex_);
 
-  uint32_t trial_ = 0;  // the number of the last trial
-  bool is_trying_ = false;
-  uint64_t turns_given_ = 0;              // in the trial
-  std::vector<ReadCost> trial_costs_[2];  // by way
-  ReadCost measured_[2];                  // in the last completed trial
-  uint32_t trials_ended_ = 0;
+  uint32_t trial_ GUARDED_BY(mutex_) = 0;  // the number of the last trial
+  bool is_trying_ GUARDED_BY(mutex_) = false;
+  uint64_t turns_given_ GUARDED_BY(mutex_) = 0;              // in the trial
+  std::vector<ReadCost> trial_costs_[2] GUARDED_BY(mutex_);  // by way
+  ReadCost measured_[2] GUARDED_BY(mutex_);                  // in the last completed trial
+  uint32_t trials_ended_ GUARDED_BY(mutex_) = 0;
 
-  data::Epoch epoch_{};
-  double trial_cost_ = 0;                        // of the chosen way, in the trial
-  double recent_cost_ = 0;                       // recent average
-  uint32_t turns_changed_ = 0;                   // in a row, that cost much more or less than then
-  std::chrono::nanoseconds elapsed_in_trial_{};  // summed over all threads
-  std::chrono::nanoseconds elapsed_since_{};     // summed likewise, since the trial ended
+  data::Epoch epoch_ GUARDED_BY(mutex_){};
+  double trial_cost_ GUARDED_BY(mutex_) = 0;   // of the chosen way, in the trial
+  double recent_cost_ GUARDED_BY(mutex_) = 0;  // recent average
+  uint32_t turns_changed_ GUARDED_BY(mutex_) =
+      0;  // in a row, that cost much more or less than then
+  std::chrono::nanoseconds elapsed_in_trial_ GUARDED_BY(mutex_){};  // summed over all threads
+  std::chrono::nanoseconds elapsed_since_
+      GUARDED_BY(mutex_){};  // summed likewise, since the trial ended
 };
 
 }  // namespace millrace::loader::pipeline

@@ -38,7 +38,7 @@ WorkQueue::WorkQueue(Options options, const BatchLayout& layout, const TunerSett
       setting_(setting) {}
 
 std::shared_ptr<BatchWork> WorkQueue::take(uint32_t thread) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!is_stopping_) {
     if (thread >= setting_.thread_count) {
       parked_.wait(lock);
@@ -56,13 +56,13 @@ std::shared_ptr<BatchWork> WorkQueue::take(uint32_t thread) {
 }
 
 std::shared_ptr<BatchWork> WorkQueue::try_take(uint32_t thread) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (is_stopping_ || thread >= setting_.thread_count) return nullptr;
   return find_work(lock);
 }
 
 // Releases the lock while it begins a batch.
-std::shared_ptr<BatchWork> WorkQueue::find_work(std::unique_lock<std::mutex>& lock) {
+std::shared_ptr<BatchWork> WorkQueue::find_work(MutexLock& lock) {
   while (!is_stopping_) {
     if (auto work = oldest_unclaimed()) {
       // Each thread wakes the next, so that no thread wakes without finding rows.
@@ -98,8 +98,7 @@ std::shared_ptr<BatchWork> WorkQueue::begin_next() {
 }
 
 // Without the lock, because finding the samples of a large batch takes too long to hold it.
-void WorkQueue::prepare_unlocked(std::shared_ptr<BatchWork> work,
-                                 std::unique_lock<std::mutex>& lock) {
+void WorkQueue::prepare_unlocked(std::shared_ptr<BatchWork> work, MutexLock& lock) {
   const uint32_t thread_count = setting_.thread_count;
   lock.unlock();
   // This calls foreign code, of a source and an allocator, which may throw.
@@ -140,7 +139,9 @@ bool WorkQueue::is_full() const {
 // at least its first batch and then a row per thread. docs/design/pipeline.md explains why.
 bool WorkQueue::is_far_ahead() const {
   if (schedule_->next_pass() <= begun_pass_) return false;
-  const auto is_ahead = [&](const Entry& e) { return e.work->scheduled().pass > begun_pass_; };
+  const auto is_ahead = [begun = begun_pass_](const Entry& e) {
+    return e.work->scheduled().pass > begun;
+  };
   auto entry = std::ranges::find_if(entries_, is_ahead);
   if (entry == entries_.end()) return false;
   const auto ahead_count = static_cast<uint64_t>(entries_.end() - entry);
@@ -159,7 +160,7 @@ void WorkQueue::count_blocked() const {
 }
 
 std::chrono::nanoseconds WorkQueue::blocked() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   count_blocked();
   return blocked_;
 }
@@ -169,7 +170,7 @@ void WorkQueue::wake_one() {
 }
 
 void WorkQueue::finished(const BatchWork& work) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   // A batch that was dropped is not part of the order that the source knows now.
   if (std::ranges::any_of(entries_, [&](const Entry& each) { return each.work.get() == &work; })) {
     lock.unlock();
@@ -182,7 +183,7 @@ void WorkQueue::finished(const BatchWork& work) {
 }
 
 // Tells the consumer that `work` is done, if that is what it takes next.
-void WorkQueue::announce(const BatchWork& work, std::unique_lock<std::mutex>& lock) {
+void WorkQueue::announce(const BatchWork& work, MutexLock& lock) {
   if (entries_.empty() || entries_.front().work.get() != &work) return;
   if (consumer_waits_) ready_.notify_one();
   if (!options_.on_ready) return;
@@ -192,7 +193,7 @@ void WorkQueue::announce(const BatchWork& work, std::unique_lock<std::mutex>& lo
 }
 
 bool WorkQueue::is_front_known() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return look() != Front::kNotReady;
 }
 
@@ -204,10 +205,10 @@ WorkQueue::Front WorkQueue::look() const {
 }
 
 WorkQueue::Taken WorkQueue::take_front(std::chrono::nanoseconds patience) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (patience.count() > 0) {
     consumer_waits_ = true;
-    ready_.wait_for(lock, patience, [&] { return look() != Front::kNotReady; });
+    ready_.wait_for(lock, patience, [&]() REQUIRES(mutex_) { return look() != Front::kNotReady; });
     consumer_waits_ = false;
   }
   Taken taken{.front = look()};
@@ -222,7 +223,7 @@ WorkQueue::Taken WorkQueue::take_front(std::chrono::nanoseconds patience) {
 
 void WorkQueue::restart(BatchSchedule schedule) {
   std::deque<Entry> dropped;  // destroyed after the lock is released
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   count_blocked();
   for (const Entry& entry : entries_) entry.work->drop();
   dropped.swap(entries_);
@@ -234,7 +235,7 @@ void WorkQueue::restart(BatchSchedule schedule) {
 
 bool WorkQueue::skip_to(data::Epoch epoch) {
   std::deque<Entry> dropped;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto first = std::ranges::find_if(entries_, [&](const Entry& entry) {
     return entry.work->scheduled().epoch == epoch && entry.work->scheduled().is_first;
   });
@@ -253,7 +254,7 @@ bool WorkQueue::skip_to(data::Epoch epoch) {
 
 void WorkQueue::set(const TunerSetting& setting) {
   memory_.set_kept_count(kept_count(setting, options_.buffer_count_max));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   count_blocked();
   setting_ = setting;
   parked_.notify_all();
@@ -261,18 +262,18 @@ void WorkQueue::set(const TunerSetting& setting) {
 }
 
 TunerSetting WorkQueue::setting() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return setting_;
 }
 
 void WorkQueue::cancel() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_cancelled_ = true;
   ready_.notify_all();
 }
 
 void WorkQueue::stop() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   is_stopping_ = true;
   for (const Entry& entry : entries_) entry.work->drop();
   parked_.notify_all();

@@ -14,9 +14,9 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 
+#include "base/concurrency/mutex.h"
 #include "loader/pipeline/batch_memory.h"
 #include "loader/pipeline/batch_work.h"
 #include "loader/pipeline/schedule.h"
@@ -76,41 +76,44 @@ class WorkQueue {
   std::chrono::nanoseconds blocked() const;
 
  private:
-  Front look() const;
-  std::shared_ptr<BatchWork> find_work(std::unique_lock<std::mutex>& lock);
-  std::shared_ptr<BatchWork> oldest_unclaimed() const;
-  std::shared_ptr<BatchWork> begin_next();
+  Front look() const REQUIRES(mutex_);
+  std::shared_ptr<BatchWork> find_work(MutexLock& lock) REQUIRES(mutex_);
+  std::shared_ptr<BatchWork> oldest_unclaimed() const REQUIRES(mutex_);
+  std::shared_ptr<BatchWork> begin_next() REQUIRES(mutex_);
   Status prepare(BatchWork& work, uint32_t thread_count);
-  void prepare_unlocked(std::shared_ptr<BatchWork> work, std::unique_lock<std::mutex>& lock);
-  void announce(const BatchWork& work, std::unique_lock<std::mutex>& lock);
-  bool is_full() const;
-  bool is_far_ahead() const;
-  void count_blocked() const;
-  void wake_one();
+  // They release the lock for a while, which clang cannot follow: it is the caller's.
+  void prepare_unlocked(std::shared_ptr<BatchWork> work, MutexLock& lock)
+      REQUIRES(mutex_) NO_THREAD_SAFETY_ANALYSIS;
+  void announce(const BatchWork& work, MutexLock& lock) REQUIRES(mutex_) NO_THREAD_SAFETY_ANALYSIS;
+  bool is_full() const REQUIRES(mutex_);
+  bool is_far_ahead() const REQUIRES(mutex_);
+  void count_blocked() const REQUIRES(mutex_);
+  void wake_one() REQUIRES(mutex_);
 
   const Options options_;
   const BatchLayout& layout_;
   BatchMemory memory_;
   RaggedMemory ragged_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable work_;    // there may be work
   std::condition_variable parked_;  // more threads may be needed
   std::condition_variable ready_;   // the front may be ready
-  TunerSetting setting_;
-  std::optional<BatchSchedule> schedule_;  // nullopt: no batch is left to begin
+  TunerSetting setting_ GUARDED_BY(mutex_);
+  std::optional<BatchSchedule> schedule_ GUARDED_BY(mutex_);  // nullopt: no batch is left to begin
   struct Entry {
     std::shared_ptr<BatchWork> work;  // shared with the threads that fill it
     bool is_prepared = false;
   };
-  std::deque<Entry> entries_;  // front: what the consumer takes next
-  uint64_t begun_pass_ = 0;    // ScheduledBatch::pass of the epoch that the consumer has begun
-  uint32_t idle_count_ = 0;
-  mutable std::chrono::nanoseconds blocked_{};        // as of blocked_until_
-  mutable std::chrono::nanoseconds blocked_until_{};  // a monotonic time
-  bool consumer_waits_ = false;
-  bool is_stopping_ = false;
-  bool is_cancelled_ = false;
+  std::deque<Entry> entries_ GUARDED_BY(mutex_);  // front: what the consumer takes next
+  // ScheduledBatch::pass of the epoch that the consumer has begun
+  uint64_t begun_pass_ GUARDED_BY(mutex_) = 0;
+  uint32_t idle_count_ GUARDED_BY(mutex_) = 0;
+  mutable std::chrono::nanoseconds blocked_ GUARDED_BY(mutex_){};        // as of blocked_until_
+  mutable std::chrono::nanoseconds blocked_until_ GUARDED_BY(mutex_){};  // a monotonic time
+  bool consumer_waits_ GUARDED_BY(mutex_) = false;
+  bool is_stopping_ GUARDED_BY(mutex_) = false;
+  bool is_cancelled_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace millrace::loader::pipeline

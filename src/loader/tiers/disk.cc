@@ -138,6 +138,7 @@ Result<std::unique_ptr<Disk>> Disk::open(DiskOptions options) {
   if (!reader.ok()) return reader.error();
   std::unique_ptr<Disk> tier(
       new Disk(std::move(options), std::move(made.file), *std::move(writer), *std::move(reader)));
+  const MutexLock lock(tier->mutex_);
   tier->stats_.leftovers_removed = removed;
   return tier;
 }
@@ -161,7 +162,7 @@ Disk::~Disk() {
 // ---- reading ----
 
 std::optional<Disk::Entry> Disk::find(SampleId sample) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(index_of(sample));
   if (found == entries_.end() || !found->second.is_written) return std::nullopt;
   return found->second;
@@ -176,7 +177,7 @@ std::optional<ByteView> Disk::read(SampleId sample, const PlaceFor& place_for) {
   if (!place) return std::nullopt;
   const auto got = reader_->read_at(entry->offset_bytes, *place);
   const bool is_good = got.ok() && *got == entry->size_bytes && crc32c(*place) == entry->crc32c;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   // The sample may have been dropped during the read, and its place overwritten. Then it is just
   // not here.
   const auto found = entries_.find(index_of(sample));
@@ -193,7 +194,7 @@ std::optional<ByteView> Disk::read(SampleId sample, const PlaceFor& place_for) {
 // ---- writing ----
 
 bool Disk::would_take(size_t size_bytes, UseTime next_use) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t rounded = Extents::rounded(size_bytes);
   if (!stats_.ended_by.empty() || rounded > held_.capacity_bytes()) return false;
   if (held_.used_bytes() + rounded <= held_.capacity_bytes()) return true;
@@ -205,12 +206,12 @@ void Disk::offer(SampleId sample, SampleBytes bytes, UseTime next_use) {
   if (!would_take(bytes.size_bytes, next_use)) return;
   Write write{sample, std::move(bytes), next_use};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (held_.contains(sample)) return;
     ++unsettled_;
   }
   if (writes_.try_push(write)) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   ++stats_.skipped_writes;
   if (--unsettled_ == 0) settled_.notify_all();
 }
@@ -218,14 +219,14 @@ void Disk::offer(SampleId sample, SampleBytes bytes, UseTime next_use) {
 void Disk::write_all() {
   while (auto write = writes_.pop()) {
     write_one(*write);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (--unsettled_ == 0) settled_.notify_all();
   }
 }
 
 // Reserves a place in the file if the sample is worth keeping. It must not be read yet.
 std::optional<Disk::Entry> Disk::reserve(const Write& write) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!stats_.ended_by.empty() || held_.contains(write.sample)) return std::nullopt;
   const uint64_t size_bytes = write.bytes.size_bytes;
   std::vector<SampleId> gone;
@@ -255,7 +256,7 @@ void Disk::write_one(const Write& write) {
   const auto entry = reserve(write);
   if (!entry) return;
   const Status written = writer_->write_at(entry->offset_bytes, write.bytes.view());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = entries_.find(index_of(write.sample));
   const bool is_there = found != entries_.end() && found->second.generation == entry->generation;
   if (!written.ok()) {
@@ -269,8 +270,8 @@ void Disk::write_one(const Write& write) {
   if (is_there) found->second.is_written = true;
 }
 
-// REQUIRES: the lock is held; held_ no longer has the sample. A sample that is being written may be
-// removed too: the same thread makes the next write to its place, so that comes later.
+// REQUIRES: held_ no longer has the sample. A sample that is being written may be removed too: the
+// same thread makes the next write to its place, so that comes later.
 void Disk::remove(SampleId sample) {
   const auto found = entries_.find(index_of(sample));
   if (found == entries_.end()) return;
@@ -279,7 +280,7 @@ void Disk::remove(SampleId sample) {
 }
 
 void Disk::used(SampleId sample, std::optional<UseTime> next_use) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (next_use) {
     held_.touch(sample, *next_use);
     return;
@@ -289,19 +290,19 @@ void Disk::used(SampleId sample, std::optional<UseTime> next_use) {
 }
 
 void Disk::refresh(UseTime now, const HoldSet::NextUse& next_use) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<SampleId> gone;
   held_.refresh(now, next_use, gone);
   for (const SampleId sample : gone) remove(sample);
 }
 
 void Disk::settle() {
-  std::unique_lock lock(mutex_);
-  settled_.wait(lock, [&] { return unsettled_ == 0; });
+  MutexLock lock(mutex_);
+  settled_.wait(lock, [&]() REQUIRES(mutex_) { return unsettled_ == 0; });
 }
 
 DiskStats Disk::stats() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   DiskStats stats = stats_;
   stats.held_bytes = held_.used_bytes();
   stats.held_samples = held_.count();

@@ -15,11 +15,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 
 #include "base/concurrency/bounded_queue.h"
+#include "base/concurrency/mutex.h"
 #include "base/io/file.h"
 #include "base/result.h"
 #include "io/engine.h"
@@ -103,20 +103,20 @@ class Disk {
   void write_all();
   void write_one(const Write& write);
   std::optional<Entry> reserve(const Write& write);
-  void remove(data::SampleId sample);
+  void remove(data::SampleId sample) REQUIRES(mutex_);
   std::optional<Entry> find(data::SampleId sample) const;
 
   DiskOptions options_;
   File file_;  // stays open for the writer and the reader that were opened through it
   std::unique_ptr<io::Writer> writer_;
   std::unique_ptr<io::Reader> reader_;
-  mutable std::mutex mutex_;
-  HoldSet held_;
-  Extents extents_;
-  std::unordered_map<uint64_t, Entry> entries_;
-  uint64_t generation_ = 0;
-  DiskStats stats_;
-  uint64_t unsettled_ = 0;
+  mutable Mutex mutex_;
+  HoldSet held_ GUARDED_BY(mutex_);
+  Extents extents_ GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, Entry> entries_ GUARDED_BY(mutex_);
+  uint64_t generation_ GUARDED_BY(mutex_) = 0;
+  DiskStats stats_ GUARDED_BY(mutex_);
+  uint64_t unsettled_ GUARDED_BY(mutex_) = 0;
   std::condition_variable settled_;
   BoundedQueue<Write> writes_;
   std::thread thread_;  // last, because it uses the other members

@@ -15,7 +15,7 @@ SampleBytes SampleBytes::copy_of(ByteView bytes) {
 }
 
 SampleBytes Memory::find(SampleId sample) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = bytes_.find(index_of(sample));
   return found == bytes_.end() ? SampleBytes{} : found->second;
 }
@@ -23,7 +23,7 @@ SampleBytes Memory::find(SampleId sample) const {
 bool Memory::offer(SampleId sample, ByteView bytes, UseTime next_use,
                    std::vector<KeptSample>& gone) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (held_.contains(sample)) return true;
     std::vector<SampleId> victims;
     if (!held_.admit({sample, bytes.size() + kEntryBytes, next_use}, victims)) return false;
@@ -32,7 +32,7 @@ bool Memory::offer(SampleId sample, ByteView bytes, UseTime next_use,
   }
   // Copy without the lock. The room is already reserved, so the capacity is not exceeded.
   SampleBytes copy = SampleBytes::copy_of(bytes);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto place = bytes_.find(index_of(sample));
   if (place == bytes_.end()) return false;  // dropped in the meantime
   place->second = std::move(copy);
@@ -40,7 +40,7 @@ bool Memory::offer(SampleId sample, ByteView bytes, UseTime next_use,
 }
 
 void Memory::used(SampleId sample, std::optional<UseTime> next_use) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (next_use) {
     held_.touch(sample, *next_use);
   } else {
@@ -50,7 +50,7 @@ void Memory::used(SampleId sample, std::optional<UseTime> next_use) {
 }
 
 void Memory::refresh(UseTime now, const HoldSet::NextUse& next_use) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::vector<SampleId> gone;
   held_.refresh(now, next_use, gone);
   take_out(gone, nullptr);
@@ -66,12 +66,12 @@ void Memory::take_out(std::span<const SampleId> samples, std::vector<KeptSample>
 }
 
 uint64_t Memory::used_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return held_.used_bytes();
 }
 
 uint64_t Memory::count() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return held_.count();
 }
 

@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
 #include "base/base.h"
+#include "base/concurrency/mutex.h"
 #include "loader/tiers/hold_set.h"
 
 namespace millrace::loader::tiers {
@@ -52,11 +52,12 @@ class Memory {
   uint64_t count() const;
 
  private:
-  void take_out(std::span<const data::SampleId> samples, std::vector<KeptSample>* gone);
+  void take_out(std::span<const data::SampleId> samples, std::vector<KeptSample>* gone)
+      REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  HoldSet held_;
-  std::unordered_map<uint64_t, SampleBytes> bytes_;  // null while being copied
+  mutable Mutex mutex_;
+  HoldSet held_ GUARDED_BY(mutex_);
+  std::unordered_map<uint64_t, SampleBytes> bytes_ GUARDED_BY(mutex_);  // null while being copied
 };
 
 }  // namespace millrace::loader::tiers

@@ -63,7 +63,7 @@ Peer::Peer(comm::Messages& messages, comm::MessageTag tag, Lookup lookup,
 
 // Late answers are dropped: the samples were read elsewhere.
 bool Peer::is_silent(uint32_t rank) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(late_[rank], [&](comm::Ticket ticket) {
     if (!messages_.is_done(ticket)) return false;
     static_cast<void>(messages_.take(ticket).ok());
@@ -81,7 +81,7 @@ Result<std::optional<PeerSample>> Peer::ask(uint32_t rank, SampleId sample) {
   const comm::Ticket ticket = messages_.ask(whom, tag_, std::move(text));
   const Status answered = messages_.wait(ticket, patience_);
   if (!answered.ok() && answered.error().code() == Errc::kTimeout) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     late_[rank].push_back(ticket);
     return std::optional<PeerSample>();
   }

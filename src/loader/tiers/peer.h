@@ -11,12 +11,12 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/base.h"
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "comm/messages.h"
 #include "data/sample.h"
@@ -48,8 +48,9 @@ class Peer {
   comm::Messages& messages_;
   comm::MessageTag tag_;
   const std::chrono::nanoseconds patience_;
-  std::mutex mutex_;
-  std::vector<std::vector<comm::Ticket>> late_;  // by rank: answers that have not come in time
+  Mutex mutex_;
+  // By rank: answers that have not come in time.
+  std::vector<std::vector<comm::Ticket>> late_ GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::loader::tiers

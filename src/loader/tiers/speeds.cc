@@ -24,7 +24,7 @@ void Speeds::Record::close_group() {
 void Speeds::add(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took) {
   Group read;
   read.add(static_cast<double>(size_bytes), std::chrono::duration<double>(took).count());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   Record& record = records_[static_cast<size_t>(tier)];
   record.last = read.speed();
   record.latest.add(read.bytes, read.seconds);
@@ -32,13 +32,13 @@ void Speeds::add(Tier tier, uint64_t size_bytes, std::chrono::nanoseconds took) 
 }
 
 double Speeds::bytes_per_second(Tier tier) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Record& record = records_[static_cast<size_t>(tier)];
   return record.group_count > 0 ? record.usual : record.latest.speed();
 }
 
 bool Speeds::prefers(Tier tier, Tier other) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Record& one = records_[static_cast<size_t>(tier)];
   const Record& two = records_[static_cast<size_t>(other)];
   if (!one.is_known() || !two.is_known()) return true;

@@ -14,8 +14,9 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <string_view>
+
+#include "base/concurrency/mutex.h"
 
 namespace millrace::loader::tiers {
 
@@ -67,9 +68,9 @@ class Speeds {
     bool is_known() const { return group_count >= kGroupsToJudge; }
   };
 
-  mutable std::mutex mutex_;
-  std::array<Record, kTierCount> records_;
-  uint64_t choices_ = 0;
+  mutable Mutex mutex_;
+  std::array<Record, kTierCount> records_ GUARDED_BY(mutex_);
+  uint64_t choices_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace millrace::loader::tiers

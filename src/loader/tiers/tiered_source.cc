@@ -140,19 +140,19 @@ Status TieredSource::open_tiers() {
 
 void TieredSource::follow(std::shared_ptr<const order::Order> order) {
   assert(order->size() == options_.order->size());
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   options_.order = std::move(order);
 }
 
 void TieredSource::set_batch_size(uint64_t batch_size) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   options_.batch_size = batch_size;
 }
 
 void TieredSource::start_epoch(Epoch epoch, uint64_t done) const {
   if (position_count() == 0) return;
   options_.source->start_epoch(epoch, done);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto placement = std::make_shared<const Placement>(
       PlacementOptions{.order = options_.order,
                        .world = options_.world,
@@ -175,13 +175,13 @@ uint64_t TieredSource::slack() const {
   return std::min(kReadsAhead * options_.world.size, position_count() / 4);
 }
 
-// REQUIRES: the lock is held. Counting reads is not enough: several threads make those at the end
-// of one epoch and the start of the next in any order.
+// Counting reads is not enough: several threads make those at the end of one epoch and the start of
+// the next in any order.
 Epoch TieredSource::epoch_of_read(SampleId sample) const {
   const uint64_t now = static_cast<uint64_t>(now_);
   const uint64_t number = data::number_of(epoch_);
   const uint64_t begin = number * position_count();
-  const auto distance = [&](uint64_t of_epoch) {
+  const auto distance = [&](uint64_t of_epoch) REQUIRES(mutex_) {
     const auto found = placement_->time_near(Epoch{of_epoch}, sample, now_);
     if (!found) return ~uint64_t{0};
     const auto time = static_cast<uint64_t>(*found);
@@ -199,8 +199,8 @@ Epoch TieredSource::epoch_of_read(SampleId sample) const {
                                                                         : epoch_;
 }
 
-// REQUIRES: the lock is held. Moves now_ by a limited step, forwards or backwards, so that a single
-// outlier (a read in progress during a jump, or padding) does not mislead it for long.
+// Moves now_ by a limited step, forwards or backwards, so that a single outlier (a read in progress
+// during a jump, or padding) does not mislead it for long.
 void TieredSource::move_towards(UseTime time) const {
   const auto now = static_cast<uint64_t>(now_);
   const uint64_t step = std::max<uint64_t>(options_.world.size, slack() / 4);
@@ -214,7 +214,7 @@ TieredSource::Use TieredSource::begin_use(SampleId sample) const {
   bool refreshes = false;
   UseTime passed{};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Epoch after{data::number_of(epoch_) + 1};
     // The epoch ends when all its reads are done (the tail may leave out samples), or at the first
     // read of the next epoch.

@@ -19,10 +19,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "base/concurrency/mutex.h"
 #include "base/system/clock.h"
 #include "comm/messages.h"
 #include "data/source.h"
@@ -136,9 +136,9 @@ class TieredSource final : public data::SampleSource {
   uint64_t position_count() const { return options_.order->size(); }  // of an epoch
   Status open_tiers();
   Use begin_use(data::SampleId sample) const;
-  data::Epoch epoch_of_read(data::SampleId sample) const;
+  data::Epoch epoch_of_read(data::SampleId sample) const REQUIRES(mutex_);
   uint64_t slack() const;
-  void move_towards(UseTime time) const;
+  void move_towards(UseTime time) const REQUIRES(mutex_);
   Result<ByteView> fetch(data::SampleId sample, Target& target) const;
   Result<std::optional<ByteView>> from_tiers(const Use& use, Target& target) const;
   std::optional<ByteView> from_memory(const Use& use, Target& target) const;
@@ -154,12 +154,13 @@ class TieredSource final : public data::SampleSource {
   std::unique_ptr<Peer> peers_;
 
   // The current position of reads.
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Placement> placement_;  // shared with reads in progress
-  mutable data::Epoch epoch_{};                         // the latest epoch with reads
-  mutable uint64_t reads_left_ = 0;                     // in epoch_
-  mutable UseTime now_{};                               // approximate position of reads, in epoch_
-  mutable uint64_t reads_until_refresh_ = 0;
+  mutable Mutex mutex_;
+  // Shared with reads in progress.
+  mutable std::shared_ptr<const Placement> placement_ GUARDED_BY(mutex_);
+  mutable data::Epoch epoch_ GUARDED_BY(mutex_){};      // the latest epoch with reads
+  mutable uint64_t reads_left_ GUARDED_BY(mutex_) = 0;  // in epoch_
+  mutable UseTime now_ GUARDED_BY(mutex_){};            // approximate position of reads, in epoch_
+  mutable uint64_t reads_until_refresh_ GUARDED_BY(mutex_) = 0;
 
   mutable Speeds speeds_;
   struct Counts {
