@@ -43,7 +43,7 @@ Result<std::shared_ptr<const io::Reader>> ReaderTable::get_kept(uint32_t file) c
     return borrowed(reader);
   }
   ASSIGN_OR_RETURN(std::unique_ptr<io::Reader> opened, open_(data::FileIndex{file}));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const io::Reader* reader = kept_[file].load(std::memory_order_relaxed)) {
     return borrowed(reader);  // another thread was first; ours gets closed
   }
@@ -55,7 +55,7 @@ Result<std::shared_ptr<const io::Reader>> ReaderTable::get_kept(uint32_t file) c
 
 Result<std::shared_ptr<const io::Reader>> ReaderTable::get_recent(uint32_t file) const {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = recent_by_file_.find(file);
     if (found != recent_by_file_.end()) {
       recent_.splice(recent_.begin(), recent_, found->second);
@@ -66,7 +66,7 @@ Result<std::shared_ptr<const io::Reader>> ReaderTable::get_recent(uint32_t file)
   const std::shared_ptr<const io::Reader> reader = std::move(opened);
   // Declared before the lock, so that it is closed after the lock is released: that may take time.
   std::shared_ptr<const io::Reader> closed;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (recent_by_file_.contains(file)) return reader;  // another thread was first
   recent_.push_front({.file = file, .reader = reader});
   recent_by_file_[file] = recent_.begin();

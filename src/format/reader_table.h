@@ -9,10 +9,10 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "data/sample.h"
 #include "io/engine.h"
@@ -48,10 +48,11 @@ class ReaderTable {
   Open open_;
   size_t capacity_;
   mutable std::vector<std::atomic<const io::Reader*>> kept_;  // by file, if all fit
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<io::Reader>> owned_;                           // guarded
-  mutable std::list<Entry> recent_;                                                  // guarded
-  mutable std::unordered_map<uint32_t, std::list<Entry>::iterator> recent_by_file_;  // guarded
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<io::Reader>> owned_ GUARDED_BY(mutex_);
+  mutable std::list<Entry> recent_ GUARDED_BY(mutex_);
+  mutable std::unordered_map<uint32_t, std::list<Entry>::iterator> recent_by_file_
+      GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::format

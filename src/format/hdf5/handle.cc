@@ -2,8 +2,7 @@
 
 #include <pthread.h>
 
-#include <mutex>
-
+#include "base/concurrency/mutex.h"
 #include "base/text/text.h"
 
 namespace millrace::format {
@@ -11,13 +10,16 @@ namespace {
 
 // Not a recursive mutex: a forked child could not unlock one, because its thread has another
 // number than the one that locked it. Never destroyed: a writer may outlive any static.
-std::mutex& library_mutex() {
-  static std::mutex* const mutex = [] {
-    auto* made = new std::mutex;
+Mutex& library_mutex() {
+  static Mutex* const mutex = [] {
+    auto* made = new Mutex;
     // The handlers may not call this function: the child would wait for its initialization.
-    static std::mutex* known = nullptr;
+    static Mutex* known = nullptr;
     known = made;
-    pthread_atfork([] { known->lock(); }, [] { known->unlock(); }, [] { known->unlock(); });
+    // Not analysed: the lock is held from one handler to the next.
+    pthread_atfork([]() NO_THREAD_SAFETY_ANALYSIS { known->lock(); },
+                   []() NO_THREAD_SAFETY_ANALYSIS { known->unlock(); },
+                   []() NO_THREAD_SAFETY_ANALYSIS { known->unlock(); });
     return made;
   }();
   return *mutex;

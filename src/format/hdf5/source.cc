@@ -151,7 +151,7 @@ Result<const Hdf5Source::File*> Hdf5Source::file_at(uint64_t index) const {
   if (const File* file = files_[index].load(std::memory_order_acquire)) return file;
   ASSIGN_OR_RETURN(File opened, open_file(*engine_, paths_[index], options_));
   auto owned = std::make_unique<const File>(std::move(opened));
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (const File* file = files_[index].load(std::memory_order_relaxed)) {
     return file;  // another thread was first
   }

@@ -8,11 +8,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "data/dataset.h"
 #include "data/queued_reads.h"
@@ -83,8 +83,8 @@ class Hdf5Source final : public data::SampleSource {
   std::vector<uint64_t> first_samples_;  // by file, and one past the last
   bool has_direct_reads_ = false;        // the longest rows are runs of bytes in the files
   mutable std::vector<std::atomic<const File*>> files_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<const File>> opened_;  // guarded
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<const File>> opened_ GUARDED_BY(mutex_);
   ReaderTable readers_;
 };
 

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <mutex>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/io/gzip.h"
 #include "base/system/cpus.h"
@@ -178,7 +178,7 @@ class GzipTfrecordSource final : public data::SampleSource {
     std::string path;
     std::vector<data::Span> records;  // in the inflated bytes
     int64_t modified_ns = 0;
-    mutable std::mutex inflating;  // one thread inflates, others wait for it
+    mutable Mutex inflating;  // one thread inflates, others wait for it
     // Guarded by mutex_.
     mutable Inflated bytes;
     mutable uint64_t last_use = 0;
@@ -192,14 +192,14 @@ class GzipTfrecordSource final : public data::SampleSource {
   }
 
   Inflated kept(const File& file) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     file.last_use = ++uses_;
     return file.bytes;
   }
 
   Result<Inflated> inflated(const File& file) const {
     if (Inflated bytes = kept(file)) return bytes;
-    const std::lock_guard lock(file.inflating);
+    const MutexLock lock(file.inflating);
     if (Inflated bytes = kept(file)) return bytes;
     auto found = inflate_file(*engine_, file.path, bytes_max_);
     if (!found.ok()) return named(file.path, std::move(found).error());
@@ -216,7 +216,7 @@ class GzipTfrecordSource final : public data::SampleSource {
   }
 
   void keep_if_room(const File& file, std::string bytes) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (kept_bytes_ + bytes.size() > bytes_max_) return;
     kept_bytes_ += bytes.size();
     file.bytes = std::make_shared<const std::string>(std::move(bytes));
@@ -224,7 +224,7 @@ class GzipTfrecordSource final : public data::SampleSource {
 
   // Makes room by dropping others.
   Inflated keep(const File& file, std::string bytes) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     while (kept_bytes_ > 0 && kept_bytes_ + bytes.size() > bytes_max_) {
       const File* oldest = nullptr;
       for (const File& each : files_) {
@@ -243,9 +243,9 @@ class GzipTfrecordSource final : public data::SampleSource {
   bool keeps_indexed_;
   std::vector<File> files_;
   std::vector<uint64_t> begins_ = {0};  // the first sample of each file, and one past the last
-  mutable std::mutex mutex_;
-  mutable uint64_t kept_bytes_ = 0;
-  mutable uint64_t uses_ = 0;
+  mutable Mutex mutex_;
+  mutable uint64_t kept_bytes_ GUARDED_BY(mutex_) = 0;
+  mutable uint64_t uses_ GUARDED_BY(mutex_) = 0;
 };
 
 class GzipTfrecordWriter final : public SampleWriter {

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <deque>
 #include <limits>
-#include <mutex>
 #include <set>
 
+#include "base/concurrency/mutex.h"
 #include "base/text/text.h"
 #include "format/file_pieces.h"
 #include "format/formats.h"
@@ -57,7 +57,7 @@ class LearnedColumns {
 
   // Fails if another file has other columns.
   Status learn(CsvColumns columns) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!states_.empty()) {
       const CsvColumns& known = states_.back();
       make_ragged(known, columns);
@@ -90,14 +90,14 @@ class LearnedColumns {
     columns.are_ragged = true;
   }
 
-  Status replace(CsvColumns columns) {
+  Status replace(CsvColumns columns) REQUIRES(mutex_) {
     states_.push_back(std::move(columns));
     latest_.store(&states_.back(), std::memory_order_release);
     return {};
   }
 
-  std::mutex mutex_;
-  std::deque<CsvColumns> states_;  // a deque, because its elements do not move
+  Mutex mutex_;
+  std::deque<CsvColumns> states_ GUARDED_BY(mutex_);  // a deque, because its elements do not move
   std::atomic<const CsvColumns*> latest_ = nullptr;
 };
 
