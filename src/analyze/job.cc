@@ -2,11 +2,11 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include "analyze/scan.h"
+#include "base/concurrency/mutex.h"
 #include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {
@@ -89,13 +89,14 @@ class JobMetric : public Metric {
         seen |= seen_in(columns.call[i], columns.detail[i]);
       }
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     io_threads_.insert(threads.begin(), threads.end());
     seen_ |= seen;
     events_ += columns.size_events();
   }
 
   void save(std::vector<std::byte>& out) const override {
+    const MutexLock lock(mutex_);
     trace::BytesOut bytes;
     bytes.put(seen_);
     bytes.put(events_);
@@ -105,6 +106,7 @@ class JobMetric : public Metric {
   }
 
   Status merge(ByteReader& saved) override {
+    const MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const auto seen, saved.read<uint8_t>());
     ASSIGN_OR_RETURN(const auto events, saved.read<uint64_t>());
     ASSIGN_OR_RETURN(const uint64_t count, saved.read_varint());
@@ -118,6 +120,7 @@ class JobMetric : public Metric {
   }
 
   void finish(const Context& context, Profile& profile) override {
+    const MutexLock lock(mutex_);
     const trace::Trace& trace = context.trace;
     Job& job = profile.job;
     job.hosts = context.hosts;
@@ -217,10 +220,10 @@ class JobMetric : public Metric {
     job.epochs = epochs.size();
   }
 
-  std::mutex mutex_;
-  std::set<uint32_t> io_threads_;
-  uint64_t events_ = 0;
-  uint8_t seen_ = 0;
+  mutable Mutex mutex_;
+  std::set<uint32_t> io_threads_ GUARDED_BY(mutex_);
+  uint64_t events_ GUARDED_BY(mutex_) = 0;
+  uint8_t seen_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

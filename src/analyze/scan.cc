@@ -1,9 +1,9 @@
 #include "analyze/scan.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/system/cpus.h"
 #include "trace/pack/bytes_out.h"
@@ -68,11 +68,11 @@ void Scan::run(BlockShare share, const std::function<void(uint64_t events)>& pro
       state_->options.threads != 0 ? state_->options.threads : usable_cpu_count();
   // The calling thread works too.
   ThreadPool pool(std::max<size_t>(1, threads - 1));
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<std::pair<size_t, std::string>> problems;
   const Status done = pool.parallel_for(mine.size(), [&](size_t i) -> Status {
     if (const Status status = state_->observe(mine[i]); !status.ok()) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       problems.emplace_back(mine[i], status.error().message());
     }
     if (progress) progress(trace.blocks()[mine[i]].event_count);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 #include <utility>
 
 #include "analyze/scan.h"
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/system/cpus.h"
 
@@ -57,12 +57,12 @@ Status QueriedTrace::read_files() {
   const size_t threads =
       options_.analyze.threads != 0 ? options_.analyze.threads : usable_cpu_count();
   ThreadPool pool(std::max<size_t>(1, threads - 1));  // the calling thread works too
-  std::mutex mutex;
+  Mutex mutex;
   RETURN_IF_ERROR(pool.parallel_for(trace_.blocks().size(), [&](size_t index) -> Status {
     if (stopped()) return fail(Errc::kCancelled, "interrupted");
     thread_local trace::EventColumns columns;
     if (const Status read = trace_.read_block(index, columns); !read.ok()) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       note_problem(index, read.error().message());
       return {};
     }

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "analyze/scan.h"
 #include "base/base.h"
 #include "base/bytes.h"
+#include "base/concurrency/mutex.h"
 #include "base/numbers/log_histogram.h"
 #include "base/numbers/quantile_sketch.h"
 #include "base/result.h"
@@ -163,7 +163,7 @@ class Gatherer {
   }
 
  private:
-  static constexpr uint16_t kNone = ~uint16_t{0};
+  static constexpr uint16_t kNone = 0xffff;
 
   size_t slot(const Key& key) {
     const auto number = static_cast<size_t>(key.call);
@@ -205,12 +205,13 @@ class FunctionsMetric : public Metric {
       totals.errors = of.errors;
       totals.sizes.add_all(of.sizes);
       totals.latencies.add_all(of.latencies);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       entry(of.key).merge(totals);
     }
   }
 
   void save(std::vector<std::byte>& out) const override {
+    const MutexLock lock(mutex_);
     trace::BytesOut bytes;
     bytes.put_varint(functions_.size());
     for (const auto& [key, totals] : functions_) {
@@ -224,6 +225,7 @@ class FunctionsMetric : public Metric {
   }
 
   Status merge(ByteReader& saved) override {
+    const MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const uint64_t count, saved.read_varint());
     for (uint64_t i = 0; i < count; ++i) {
       Key key;
@@ -239,6 +241,7 @@ class FunctionsMetric : public Metric {
   }
 
   void finish(const Context& context, Profile& profile) override {
+    const MutexLock lock(mutex_);
     std::map<Layer, LayerStats> layers;
     for (const auto& [key, totals] : functions_) {
       FunctionStats function = describe(context, key, totals);
@@ -257,7 +260,7 @@ class FunctionsMetric : public Metric {
   }
 
  private:
-  Totals& entry(const Key& key) {
+  Totals& entry(const Key& key) REQUIRES(mutex_) {
     if (wire::level_of(key.call) != wire::Level::kApp) return functions_[key];
     const auto found = functions_.find(key);
     if (found != functions_.end()) return found->second;
@@ -313,9 +316,9 @@ class FunctionsMetric : public Metric {
     }
   }
 
-  std::mutex mutex_;
-  std::map<Key, Totals> functions_;
-  size_t region_names_ = 0;
+  mutable Mutex mutex_;
+  std::map<Key, Totals> functions_ GUARDED_BY(mutex_);
+  size_t region_names_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace

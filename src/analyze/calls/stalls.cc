@@ -11,7 +11,6 @@
 #include <array>
 #include <iterator>
 #include <map>
-#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +21,7 @@
 
 #include "analyze/files/file_kinds.h"
 #include "analyze/scan.h"
+#include "base/concurrency/mutex.h"
 #include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {
@@ -308,11 +308,12 @@ class StallsMetric final : public Metric {
     const Group& group = block.context.groups[index];
     if (!group.trains || group.main != block.process || !group.thread) return;
     const Rows rows = GapFinder(block, group, checkpoint_ends_[index]).find();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [key, row] : rows) rows_[key].add(row);
   }
 
   void save(std::vector<std::byte>& out) const override {
+    const MutexLock lock(mutex_);
     trace::BytesOut bytes;
     bytes.put_varint(rows_.size());
     for (const auto& [key, row] : rows_) {
@@ -334,12 +335,14 @@ class StallsMetric final : public Metric {
   }
 
   Status merge(ByteReader& saved) override {
+    const MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const uint64_t count, saved.read_varint());
     for (uint64_t i = 0; i < count; ++i) RETURN_IF_ERROR(merge_row(saved));
     return {};
   }
 
   void finish(const Context& context, Profile& profile) override {
+    const MutexLock lock(mutex_);
     for (const auto& [key, row] : rows_) {
       Stall& stall = profile.stalls.emplace_back();
       stall.phase = kPhaseNames[static_cast<size_t>(key.phase)];
@@ -359,7 +362,7 @@ class StallsMetric final : public Metric {
   }
 
  private:
-  Status merge_row(ByteReader& saved) {
+  Status merge_row(ByteReader& saved) REQUIRES(mutex_) {
     const auto read_name = [&]() -> Result<uint32_t> {
       ASSIGN_OR_RETURN(const uint64_t name, saved.read_varint());
       if (name < names_) return static_cast<uint32_t>(name);
@@ -415,8 +418,8 @@ class StallsMetric final : public Metric {
 
   std::vector<CheckpointEnds> checkpoint_ends_;  // by group
   size_t names_ = 0;
-  std::mutex mutex_;
-  Rows rows_;
+  mutable Mutex mutex_;
+  Rows rows_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -17,7 +17,6 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -25,6 +24,7 @@
 #include "analyze/calls/call_tree.h"
 #include "analyze/calls/loading.h"
 #include "analyze/scan.h"
+#include "base/concurrency/mutex.h"
 
 namespace millrace::analyze {
 namespace {
@@ -209,12 +209,12 @@ class TreeMetric final : public Metric {
 
   void observe(const Block& block) override {
     const CallTree of_block = BlockNester(long_regions_, block.columns).nest();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tree_.add(of_block.nodes());
   }
 
   void save(std::vector<std::byte>& out) const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const uint64_t count = tree_.nodes().size();
     const auto put = [&out](ByteView bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); };
     put(std::as_bytes(std::span(&count, 1)));
@@ -232,13 +232,13 @@ class TreeMetric final : public Metric {
     std::memcpy(nodes.data(), bytes.data(), bytes.size());
     std::vector<uint8_t> depths(count, 0);
     for (size_t i = 1; i < count; ++i) RETURN_IF_ERROR(check(nodes, i, depths));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     tree_.add(nodes);
     return {};
   }
 
   void finish(const Context& context, Profile& profile) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     add_loading(tree_, context, profile);
     profile.tree = cut_call_tree(tree_, context, nodes_max_);
   }
@@ -273,8 +273,8 @@ class TreeMetric final : public Metric {
   const Context& context_;
   const size_t nodes_max_;
   const LongRegions long_regions_;
-  mutable std::mutex mutex_;
-  CallTree tree_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  CallTree tree_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <utility>
 
 #include "analyze/block_threads.h"
 #include "analyze/detail/detail_parts.h"
 #include "analyze/time/busy_bins.h"
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/system/cpus.h"
 
@@ -104,6 +104,7 @@ class LevelRows {
   }
 
   size_t row_count() const {
+    const MutexLock lock(mutex_);
     size_t count = 0;
     for (const auto& layers : rows_) {
       for (const auto& row : layers) count += row.empty() ? 0 : 1;
@@ -112,6 +113,7 @@ class LevelRows {
   }
 
   std::vector<LevelRow> rows(size_t join) const {
+    const MutexLock lock(mutex_);
     std::vector<LevelRow> made;
     for (size_t i = 0; i < rows_.size(); ++i) {
       for (size_t layer = 0; layer < kLayerCount; ++layer) {
@@ -159,11 +161,11 @@ class LevelRows {
       of.layers[static_cast<size_t>(layer)].add(
           span_in_job(context_, columns.begin_ns[i], columns.duration_ns[i]));
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (ThreadSpans& of : threads.values()) add(of);
   }
 
-  void add(ThreadSpans& of) {
+  void add(ThreadSpans& of) REQUIRES(mutex_) {
     const auto place = std::lower_bound(choice_.threads.begin(), choice_.threads.end(), of.thread);
     if (place == choice_.threads.end() || *place != of.thread) return;
     auto& layers = rows_[static_cast<size_t>(place - choice_.threads.begin())];
@@ -179,9 +181,9 @@ class LevelRows {
   const Context& context_;
   const Choice& choice_;
   const TimeBins bins_;
-  std::mutex mutex_;
-  // Indexed as Choice::threads. Empty: did nothing in that layer. Guarded by mutex_.
-  std::vector<std::array<std::vector<BusyBin>, kLayerCount>> rows_;
+  mutable Mutex mutex_;
+  // Indexed as Choice::threads. Empty: did nothing in that layer.
+  std::vector<std::array<std::vector<BusyBin>, kLayerCount>> rows_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -2,12 +2,12 @@
 // no rank computed. The context knows when checkpoints took place.
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <set>
 
 #include "analyze/epochs/checkpoint_end.h"
 #include "analyze/scan.h"
 #include "analyze/time/time_runs.h"
+#include "base/concurrency/mutex.h"
 
 namespace millrace::analyze {
 namespace {
@@ -125,9 +125,9 @@ class CheckpointsMetric final : public Metric {
   std::vector<Cluster> clusters_;    // sorted by begin
   std::vector<uint64_t> latest_ns_;  // for each cluster, the latest end of it and those before it
   std::vector<std::vector<Region>> regions_of_;  // by group, sorted by begin
-  std::mutex mutex_;
-  std::map<uint32_t, Written> written_;  // by cluster
-  TimeRuns compute_;                     // within checkpoints; the tag is the cluster
+  mutable Mutex mutex_;
+  std::map<uint32_t, Written> written_ GUARDED_BY(mutex_);  // by cluster
+  TimeRuns compute_ GUARDED_BY(mutex_);  // within checkpoints; the tag is the cluster
 };
 
 uint32_t CheckpointsMetric::cluster_at(uint32_t group, uint64_t time_ns) const {
@@ -186,12 +186,13 @@ void CheckpointsMetric::observe(const Block& block) {
   }
   TimeRuns runs;
   for (auto& [cluster, spans] : compute) runs.add(cluster, spans);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   compute_.append(std::move(runs));
   for (const auto& [cluster, of] : written) written_[cluster].merge(of);
 }
 
 void CheckpointsMetric::save(std::vector<std::byte>& out) const {
+  const MutexLock lock(mutex_);
   compute_.save(out);
   append_varint(out, written_.size());
   for (const auto& [cluster, of] : written_) {
@@ -209,6 +210,7 @@ void CheckpointsMetric::save(std::vector<std::byte>& out) const {
 }
 
 Status CheckpointsMetric::merge(ByteReader& saved) {
+  const MutexLock lock(mutex_);
   const auto read_below = [&saved](uint64_t limit) -> Result<uint32_t> {
     ASSIGN_OR_RETURN(const uint64_t value, saved.read_varint());
     if (value < limit) return static_cast<uint32_t>(value);
@@ -242,6 +244,7 @@ Status CheckpointsMetric::merge(ByteReader& saved) {
 }
 
 void CheckpointsMetric::finish(const Context& context, Profile& profile) {
+  const MutexLock lock(mutex_);
   std::vector<std::vector<const IntervalRun*>> compute_of(clusters_.size());
   for (const TaggedRun& tagged : compute_.runs()) compute_of[tagged.tag].push_back(&tagged.run);
   for (uint32_t i = 0; i < clusters_.size(); ++i) {

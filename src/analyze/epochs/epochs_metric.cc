@@ -4,12 +4,12 @@
 #include <array>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <tuple>
 
 #include "analyze/call_traits.h"
 #include "analyze/profile/profile.h"
 #include "analyze/scan.h"
+#include "base/concurrency/mutex.h"
 #include "trace/read/columns.h"
 
 namespace millrace::analyze {
@@ -124,13 +124,13 @@ class EpochsMetric final : public Metric {
  private:
   // The number of ranks in each epoch.
   std::map<int64_t, uint64_t> count_ranks() const;
-  std::vector<EpochAction> actions_of(int64_t epoch, uint64_t rank_count) const;
+  std::vector<EpochAction> actions_of(int64_t epoch, uint64_t rank_count) const REQUIRES(mutex_);
 
   const Context& context_;
   const size_t action_count_max_;
-  std::mutex mutex_;
-  std::map<int64_t, IoTotals> io_;
-  std::map<ActionKey, ActionSum> actions_;
+  mutable Mutex mutex_;
+  std::map<int64_t, IoTotals> io_ GUARDED_BY(mutex_);
+  std::map<ActionKey, ActionSum> actions_ GUARDED_BY(mutex_);
 };
 
 void EpochsMetric::observe(const Block& block) {
@@ -164,7 +164,7 @@ void EpochsMetric::observe(const Block& block) {
     }
     count_io(columns, i, traits, *totals);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [epoch, of] : io) io_[epoch] += of;
   for (const auto& [key, of] : actions.sums()) {
     ActionSum& sum = actions_[{.epoch = key.epoch, .name = key.name, .group = group}];
@@ -174,6 +174,7 @@ void EpochsMetric::observe(const Block& block) {
 }
 
 void EpochsMetric::save(std::vector<std::byte>& out) const {
+  const MutexLock lock(mutex_);
   put_all(uint64_t{io_.size()}, out);
   for (const auto& [epoch, totals] : io_) {
     put_all(epoch, out);
@@ -189,6 +190,7 @@ void EpochsMetric::save(std::vector<std::byte>& out) const {
 }
 
 Status EpochsMetric::merge(ByteReader& saved) {
+  const MutexLock lock(mutex_);
   std::map<int64_t, IoTotals> io;
   std::map<ActionKey, ActionSum> actions;
   ASSIGN_OR_RETURN(const auto io_count, saved.read<uint64_t>());
@@ -255,6 +257,7 @@ std::vector<EpochAction> EpochsMetric::actions_of(int64_t epoch, uint64_t rank_c
 }
 
 void EpochsMetric::finish(const Context& context, Profile& profile) {
+  const MutexLock lock(mutex_);
   std::map<int64_t, uint64_t> rank_counts = count_ranks();
   for (EpochStats& stats : profile.epochs) {
     if (const auto found = io_.find(stats.epoch); found != io_.end()) {

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
 #include "analyze/epochs/checkpoint_end.h"
 #include "analyze/files/file_kinds.h"
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/system/cpus.h"
 
@@ -252,7 +252,7 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
   pass.compute_regions.assign(trace.processes().size(), 0);
   pass.training_spans.assign(trace.processes().size(), {});
   pass.device_spans.assign(trace.processes().size(), {});
-  std::mutex mutex;
+  Mutex mutex;
   const BlockReader reader(trace, options);
   const size_t threads = options.threads != 0 ? options.threads : usable_cpu_count();
   ThreadPool pool(std::max<size_t>(1, threads - 1));  // the calling thread works too
@@ -262,7 +262,7 @@ RegionsPass read_regions(const trace::Trace& trace, const Options& options) {
       const auto wanted = read_wanted(trace, options, blocks[i], columns);
       if (!wanted.ok() || !*wanted) return {};
       BlockRegions of = reader.read(columns);
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       join(std::move(of), trace.blocks()[blocks[i]].process, pass);
       return {};
     });

@@ -1,12 +1,12 @@
 // The files metric: the I/O on each file and each kind of file, and the access patterns.
 #include <algorithm>
-#include <mutex>
 #include <set>
 
 #include "analyze/files/file_gather.h"
 #include "analyze/files/file_summary.h"
 #include "analyze/files/file_table.h"
 #include "analyze/scan.h"
+#include "base/concurrency/mutex.h"
 #include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {
@@ -65,15 +65,16 @@ class FilesMetric : public Metric {
     thread_local FileGatherer gatherer;
     gatherer.gather(block);
     const auto group = static_cast<uint32_t>(block.group);
-    table_.add(gatherer.files(), group, group_bit(group, groups_.size()));
+    table_.add(gatherer.files(), group, group_bit(group, block.context.groups.size()));
     const GroupTotals of = group_totals(block, gatherer.files());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     reads_.merge(gatherer.reads());
     writes_.merge(gatherer.writes());
     join(of, groups_[group]);
   }
 
   void save(std::vector<std::byte>& out) const override {
+    const MutexLock lock(mutex_);
     trace::BytesOut bytes;
     for (const PatternTotals* pattern : {&reads_, &writes_}) save_pattern(*pattern, bytes);
     for (const GroupTotals& group : groups_) {
@@ -87,6 +88,7 @@ class FilesMetric : public Metric {
   }
 
   Status merge(ByteReader& saved) override {
+    const MutexLock lock(mutex_);
     for (PatternTotals* pattern : {&reads_, &writes_}) {
       RETURN_IF_ERROR(merge_pattern(saved, *pattern));
     }
@@ -105,6 +107,7 @@ class FilesMetric : public Metric {
   }
 
   void finish(const Context& context, Profile& profile) override {
+    const MutexLock lock(mutex_);
     fill(reads_, profile.reads);
     fill(writes_, profile.writes);
     FileSummary summary(context, limits_, profile);
@@ -142,7 +145,8 @@ class FilesMetric : public Metric {
   }
 
   // Runs after the time metric: its unions show how much of a rank's I/O was concurrent.
-  void finish_ranks(const Context& context, const FileSummary& summary, Profile& profile) const {
+  void finish_ranks(const Context& context, const FileSummary& summary, Profile& profile) const
+      REQUIRES(mutex_) {
     std::vector<IoTotals> hosts(context.hosts.size());
     for (size_t i = 0; i < groups_.size(); ++i) {
       const Group& group = context.groups[i];
@@ -183,10 +187,10 @@ class FilesMetric : public Metric {
 
   const Limits limits_;
   FileTable table_;
-  std::mutex mutex_;
-  PatternTotals reads_;
-  PatternTotals writes_;
-  std::vector<GroupTotals> groups_;
+  mutable Mutex mutex_;
+  PatternTotals reads_ GUARDED_BY(mutex_);
+  PatternTotals writes_ GUARDED_BY(mutex_);
+  std::vector<GroupTotals> groups_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

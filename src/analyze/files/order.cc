@@ -5,11 +5,11 @@
 // threads. If regions tell the indices of samples, the samples metric judges by those instead.
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <unordered_map>
 
 #include "analyze/files/sequence_hash.h"
 #include "analyze/scan.h"
+#include "base/concurrency/mutex.h"
 #include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {
@@ -49,7 +49,7 @@ class OrderMetric : public Metric {
   void observe(const Block& block) override {
     Readers readers;
     gather(block, readers);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const auto& [thread, reader] : readers) {
       for (const auto& [epoch, piece] : reader.pieces) {
         pieces_[{thread, epoch, block.index}] = piece;
@@ -58,6 +58,7 @@ class OrderMetric : public Metric {
   }
 
   void save(std::vector<std::byte>& out) const override {
+    const MutexLock lock(mutex_);
     trace::BytesOut bytes;
     bytes.put_varint(pieces_.size());
     for (const auto& [key, piece] : pieces_) {
@@ -70,6 +71,7 @@ class OrderMetric : public Metric {
   }
 
   Status merge(ByteReader& saved) override {
+    const MutexLock lock(mutex_);
     ASSIGN_OR_RETURN(const uint64_t count, saved.read_varint());
     for (uint64_t i = 0; i < count; ++i) {
       SequenceKey key;
@@ -84,6 +86,7 @@ class OrderMetric : public Metric {
   }
 
   void finish(const Context& context, Profile& profile) override {
+    const MutexLock lock(mutex_);
     Piece all;
     Orders orders;
     for (auto it = pieces_.begin(); it != pieces_.end();) {
@@ -189,8 +192,8 @@ class OrderMetric : public Metric {
     }
   }
 
-  std::mutex mutex_;
-  std::map<SequenceKey, Piece> pieces_;
+  mutable Mutex mutex_;
+  std::map<SequenceKey, Piece> pieces_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 // offsets that the order metric uses, it is also known for data that is mapped or in memory.
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -15,6 +14,7 @@
 #include "analyze/block_threads.h"
 #include "analyze/files/sequence_hash.h"
 #include "analyze/scan.h"
+#include "base/concurrency/mutex.h"
 #include "trace/pack/bytes_out.h"
 
 namespace millrace::analyze {
@@ -251,7 +251,7 @@ class SamplesMetric final : public Metric {
 
   void observe(const Block& block) override {
     const Seen of = BlockSamples(block).gather();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     seen_.add(of);
   }
 
@@ -259,6 +259,7 @@ class SamplesMetric final : public Metric {
   Status merge(ByteReader& saved) override;
 
   void finish(const Context& context, Profile& profile) override {
+    const MutexLock lock(mutex_);
     finish_samples(context, profile);
     finish_order(context, profile.data);
     finish_streams(profile.data);
@@ -271,7 +272,7 @@ class SamplesMetric final : public Metric {
     return counts.read > 0 ? counts.read : counts.fetched;
   }
 
-  void finish_samples(const Context& context, Profile& profile) const {
+  void finish_samples(const Context& context, Profile& profile) const REQUIRES(mutex_) {
     for (const auto& [group, counts] : seen_.samples) {
       profile.loading.samples += samples_of(counts);
       for (RankLoad& rank : profile.ranks) {
@@ -280,7 +281,7 @@ class SamplesMetric final : public Metric {
     }
   }
 
-  void finish_order(const Context& context, DataUse& data) const {
+  void finish_order(const Context& context, DataUse& data) const REQUIRES(mutex_) {
     Sequence all;
     uint64_t ascending = 0;  // samples of threads that read in ascending order
     Orders orders;
@@ -322,7 +323,7 @@ class SamplesMetric final : public Metric {
     }
   }
 
-  void finish_streams(DataUse& data) const {
+  void finish_streams(DataUse& data) const REQUIRES(mutex_) {
     if (seen_.streams.empty()) return;
     for (const auto& [key, start] : seen_.streams) {
       data.stream_first_bytes += start.bytes;
@@ -335,7 +336,7 @@ class SamplesMetric final : public Metric {
 
   // An epoch may have several passes over loaders, such as evaluations. Without marked setups, each
   // epoch counts as one.
-  void finish_starts(Loading& loading) const {
+  void finish_starts(Loading& loading) const REQUIRES(mutex_) {
     std::map<uint32_t, std::pair<uint64_t, uint64_t>> first;  // by group: begin and time
     const auto add = [&](uint32_t group, const EpochStart& start) {
       if (start.wait_begin_ns == kMissing) return;  // nothing was read
@@ -358,7 +359,7 @@ class SamplesMetric final : public Metric {
   }
 
   // Counts threads that exist at the same time: each epoch may start new worker processes.
-  uint64_t most_threads(const Context& context) const {
+  uint64_t most_threads(const Context& context) const REQUIRES(mutex_) {
     std::map<GroupIndex, std::vector<std::pair<uint64_t, int>>> changes;
     for (const auto& [thread, time] : seen_.loaders) {
       auto& of = changes[context.group(context.trace.threads()[thread].process)];
@@ -377,11 +378,12 @@ class SamplesMetric final : public Metric {
   Result<uint32_t> read_index(ByteReader& saved, size_t limit) const;
 
   const Context& context_;
-  std::mutex mutex_;
-  Seen seen_;
+  mutable Mutex mutex_;
+  Seen seen_ GUARDED_BY(mutex_);
 };
 
 void SamplesMetric::save(std::vector<std::byte>& out) const {
+  const MutexLock lock(mutex_);
   trace::BytesOut bytes;
   bytes.put_varint(seen_.pieces.size());
   for (const auto& [key, piece] : seen_.pieces) {
@@ -429,6 +431,7 @@ Result<uint32_t> SamplesMetric::read_index(ByteReader& saved, size_t limit) cons
 }
 
 Status SamplesMetric::merge(ByteReader& saved) {
+  const MutexLock lock(mutex_);
   Seen of;
   ASSIGN_OR_RETURN(const uint64_t piece_count, saved.read_varint());
   for (uint64_t i = 0; i < piece_count; ++i) {

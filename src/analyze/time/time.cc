@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "analyze/profile/profile.h"
 #include "analyze/scan.h"
 #include "analyze/time/time_sweep.h"
+#include "base/concurrency/mutex.h"
 #include "base/system/cpus.h"
 
 namespace millrace::analyze {
@@ -287,13 +287,17 @@ class TimeMetric final : public Metric {
     for (size_t i = 0; i < spans.size(); ++i) {
       runs.add(time_tag(block.group, static_cast<TimeClass>(i)), spans[i]);
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     runs_.append(std::move(runs));
   }
 
-  void save(std::vector<std::byte>& out) const override { runs_.save(out); }
+  void save(std::vector<std::byte>& out) const override {
+    const MutexLock lock(mutex_);
+    runs_.save(out);
+  }
 
   Status merge(ByteReader& saved) override {
+    const MutexLock lock(mutex_);
     return runs_.merge(saved, [this](uint64_t tag) {
       return tag >> kTimeClassBits < context_.groups.size() &&
              (tag & kTimeClassMask) < static_cast<uint64_t>(TimeClass::kStep);
@@ -301,6 +305,7 @@ class TimeMetric final : public Metric {
   }
 
   void finish(const Context& context, Profile& profile) override {
+    const MutexLock lock(mutex_);
     const TimeSet present = swept_classes(context, runs_);
     profile.time.basis = context.has_wait_regions ? WaitBasis::kRegions : basis_of(present);
     const TimePlan plan(present, profile.time.basis);
@@ -319,8 +324,8 @@ class TimeMetric final : public Metric {
  private:
   const Context& context_;
   const Limits limits_;
-  std::mutex mutex_;
-  TimeRuns runs_;  // guarded by mutex_ while blocks are observed
+  mutable Mutex mutex_;
+  TimeRuns runs_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -21,6 +20,7 @@
 #include "analyze/scan.h"
 #include "analyze/time/busy_bins.h"
 #include "analyze/time/time_bins.h"
+#include "base/concurrency/mutex.h"
 
 namespace millrace::analyze {
 namespace {
@@ -298,12 +298,12 @@ class TimelineMetric final : public Metric {
   void observe(const Block& block) override {
     const Seen of_block = BlockGatherer(plan_, block).gather();
     const size_t place = plan_.heat_place[static_cast<size_t>(block.group)];
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     seen_.add(of_block, place == Plan::kNotShown ? 0 : place * plan_.heat.count());
   }
 
   void save(std::vector<std::byte>& out) const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     put_list(seen_.bins, out);
     for (const auto& bins : seen_.heat) put_list(bins, out);
     put_list(seen_.stretches, out);
@@ -316,7 +316,7 @@ class TimelineMetric final : public Metric {
       ASSIGN_OR_RETURN(bins, take_list<BusyBin>(saved));
     }
     ASSIGN_OR_RETURN(other.stretches, take_list<Found>(saved));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     RETURN_IF_ERROR(check_count(other.bins.size(), seen_.bins.size()));
     for (size_t of = 0; of < kActivityCount; ++of) {
       RETURN_IF_ERROR(check_count(other.heat[of].size(), seen_.heat[of].size()));
@@ -327,7 +327,7 @@ class TimelineMetric final : public Metric {
   }
 
   void finish(const Context& context, Profile& profile) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     finish_timeline(profile.timeline);
     finish_heat(context, profile.heat);
     finish_stretches(context, profile.stretches);
@@ -355,7 +355,7 @@ class TimelineMetric final : public Metric {
     return {};
   }
 
-  void finish_timeline(Timeline& timeline) const {
+  void finish_timeline(Timeline& timeline) const REQUIRES(mutex_) {
     timeline.bin_ns = plan_.time.bin_ns();
     uint64_t read_step = 0;
     uint64_t written_step = 0;
@@ -372,7 +372,7 @@ class TimelineMetric final : public Metric {
     }
   }
 
-  void finish_heat(const Context& context, HeatMap& heat) const {
+  void finish_heat(const Context& context, HeatMap& heat) const REQUIRES(mutex_) {
     heat.bin_ns = plan_.heat.bin_ns();
     for (size_t place = 0; place < plan_.shown.size(); ++place) {
       RankActivity rank;
@@ -384,12 +384,12 @@ class TimelineMetric final : public Metric {
     }
   }
 
-  std::vector<uint16_t> heat_of(size_t place, Activity activity) const {
+  std::vector<uint16_t> heat_of(size_t place, Activity activity) const REQUIRES(mutex_) {
     const size_t count = plan_.heat.count();
     return thousandths(plan_.heat, std::span(seen_.heat[activity]).subspan(place * count, count));
   }
 
-  void finish_stretches(const Context& context, std::vector<Stretch>& stretches) {
+  void finish_stretches(const Context& context, std::vector<Stretch>& stretches) REQUIRES(mutex_) {
     cut(seen_.stretches);
     std::sort(seen_.stretches.begin(), seen_.stretches.end(), [](const Found& a, const Found& b) {
       const auto key = [](const Found& of) {
@@ -410,8 +410,8 @@ class TimelineMetric final : public Metric {
 
   const Context& context_;
   const Plan plan_;
-  mutable std::mutex mutex_;
-  Seen seen_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  Seen seen_ GUARDED_BY(mutex_);
 };
 
 }  // namespace
