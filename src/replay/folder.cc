@@ -164,7 +164,7 @@ std::string Folder::place_of(std::string_view name) const {
 
 // The deepest known directory on the way to `name`. Returns how many letters of the name it covers.
 size_t Folder::find_known(std::string_view name, std::shared_ptr<const File>& directory) {
-  const std::lock_guard lock(directories_mutex_);
+  const MutexLock lock(directories_mutex_);
   for (size_t end = name.size(); end > 0 && end != std::string_view::npos;
        end = name.rfind('/', end - 1)) {
     const auto found = directories_.find(name.substr(0, end));
@@ -197,7 +197,7 @@ std::shared_ptr<const File> Folder::open_directory(std::string_view name, int& e
       return nullptr;
     }
     directory = std::make_shared<const File>(std::move(next));
-    const std::lock_guard lock(directories_mutex_);
+    const MutexLock lock(directories_mutex_);
     if (directories_.size() >= directories_max_) directories_.clear();
     directories_.insert_or_assign(std::string(name.substr(0, end)), directory);
   }
@@ -218,7 +218,7 @@ Folder::Name Folder::find(std::string_view name) {
 }
 
 void Folder::forget_directories(std::string_view name) {
-  const std::lock_guard lock(directories_mutex_);
+  const MutexLock lock(directories_mutex_);
   for (auto at = directories_.lower_bound(name);
        at != directories_.end() && at->first.starts_with(name);) {
     at = is_below(at->first, name) ? directories_.erase(at) : std::next(at);
@@ -242,7 +242,7 @@ Folder::Entry Folder::look(int directory, const char* last) const {
                            .born_ns = status.stx_btime.tv_nsec},
               .mode = status.stx_mode,
               .link_count = status.stx_nlink};
-  const std::lock_guard lock(created_mutex_);
+  const MutexLock lock(created_mutex_);
   if (created_.contains(entry.identity)) entry.origin = Origin::kCreated;
   return entry;
 }
@@ -254,7 +254,7 @@ Folder::Entry Folder::look_patiently(std::string_view text, const Name& name) {
     if (entry.origin != Origin::kForeign) return entry;
     bool is_being_created = false;
     {
-      const std::lock_guard lock(created_mutex_);
+      const MutexLock lock(created_mutex_);
       is_being_created = being_created_.contains(text);
     }
     if (!is_being_created) return look(name.fd(), name.last.c_str());
@@ -267,25 +267,25 @@ template <typename Call, typename Look>
 Outcome Folder::creating(std::string_view text, Call call, Look look) {
   decltype(being_created_)::iterator here;
   {
-    const std::lock_guard lock(created_mutex_);
+    const MutexLock lock(created_mutex_);
     here = being_created_.emplace(text);
   }
   const Outcome outcome = timed(call);
   if (outcome.result >= 0) note_created(look(static_cast<int>(outcome.result)));
-  const std::lock_guard lock(created_mutex_);
+  const MutexLock lock(created_mutex_);
   being_created_.erase(here);
   return outcome;
 }
 
 void Folder::note_created(const Entry& entry) {
-  const std::lock_guard lock(created_mutex_);
+  const MutexLock lock(created_mutex_);
   if (entry.origin != Origin::kAbsent) created_.insert(entry.identity);
 }
 
 // Called before a name is removed: if it is the last one, the inode may soon be somebody else's.
 void Folder::forget(const Entry& entry) {
   if (S_ISREG(entry.mode) && entry.link_count > 1) return;
-  const std::lock_guard lock(created_mutex_);
+  const MutexLock lock(created_mutex_);
   created_.erase(entry.identity);
 }
 

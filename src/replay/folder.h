@@ -23,13 +23,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/io/file.h"
 #include "base/result.h"
 #include "replay/outcome.h"
@@ -136,13 +136,15 @@ class Folder {
   std::optional<Identity> created_root_;
   size_t directories_max_ = 0;
 
-  mutable std::mutex created_mutex_;
-  std::set<Identity> created_;
-  std::multiset<std::string, std::less<>>
-      being_created_;  // names that may exist, but not in created_
+  mutable Mutex created_mutex_;
+  std::set<Identity> created_ GUARDED_BY(created_mutex_);
+  // Names that may exist, but not in created_.
+  std::multiset<std::string, std::less<>> being_created_ GUARDED_BY(created_mutex_);
 
-  std::mutex directories_mutex_;
-  std::map<std::string, std::shared_ptr<const File>, std::less<>> directories_;  // by name
+  Mutex directories_mutex_;
+  // By name.
+  std::map<std::string, std::shared_ptr<const File>, std::less<>> directories_
+      GUARDED_BY(directories_mutex_);
 };
 
 }  // namespace millrace::replay

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/io/file.h"
 #include "base/numbers/counter_random.h"
@@ -280,7 +280,7 @@ class Preparation {
     }
     RETURN_IF_ERROR(file.close().within(shown(name)));
     if (!options_.fill) progress.add(1);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++prepared_.file_count;
     prepared_.size_bytes += path.size_bytes;
     return {};
@@ -310,7 +310,7 @@ class Preparation {
   const Plan& plan_;
   const PrepareOptions& options_;
   Prepared prepared_;
-  std::mutex mutex_;  // guards the counts of prepared_ while files are made
+  Mutex mutex_;  // guards the counts of prepared_ while files are made
   std::unordered_map<std::string, bool> is_directory_there_;  // by name
 };
 

@@ -11,10 +11,10 @@
 #include <condition_variable>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread.h"
 #include "base/system/clock.h"
 #include "base/system/progress.h"
@@ -73,7 +73,7 @@ struct Shared {
   }
 
   void give_up(Error error) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (!problem) problem = std::move(error);
     is_given_up = true;
   }
@@ -87,12 +87,12 @@ struct Shared {
   Progress progress;
   nanoseconds start{};  // of the first call
   std::atomic<bool> is_given_up = false;
-  std::mutex mutex;  // guards what follows
+  Mutex mutex;
   std::condition_variable thread_ended;
-  std::optional<Error> problem;
-  RunResult result;
-  uint64_t first_begin_ns = std::numeric_limits<uint64_t>::max();
-  uint64_t last_end_ns = 0;
+  std::optional<Error> problem GUARDED_BY(mutex);
+  RunResult result GUARDED_BY(mutex);
+  uint64_t first_begin_ns GUARDED_BY(mutex) = std::numeric_limits<uint64_t>::max();
+  uint64_t last_end_ns GUARDED_BY(mutex) = 0;
 };
 
 // Waits until `is_met()`. False if the replay is stopped first.
@@ -329,7 +329,7 @@ class Worker {
   void finish() {
     reached_ns_ = std::numeric_limits<uint64_t>::max();
     shared_.progress.add(calls_ % kProgressCalls);
-    const std::lock_guard lock(shared_.mutex);
+    const MutexLock lock(shared_.mutex);
     RunResult& result = shared_.result;
     for (const auto& [call, function] : functions_) result.functions[call].merge(function);
     result.lateness_ns.merge(lateness_ns_);
@@ -382,7 +382,7 @@ class Crew {
  private:
   void work(size_t index) {
     Worker(shared_, index).run();
-    const std::lock_guard lock(shared_.mutex);
+    const MutexLock lock(shared_.mutex);
     has_ended_[index] = true;
     shared_.thread_ended.notify_all();
   }
@@ -410,7 +410,7 @@ class Crew {
   }
 
   bool wait_for_end(size_t index) {
-    std::unique_lock lock(shared_.mutex);
+    MutexLock lock(shared_.mutex);
     while (!has_ended_[index]) {
       if (shared_.is_stopped()) return false;
       shared_.thread_ended.wait_for(lock, kStopInterval);
@@ -420,8 +420,8 @@ class Crew {
 
   Shared& shared_;
   std::vector<std::thread> threads_;
-  std::vector<bool> has_ended_;  // guarded by shared_.mutex
-  std::vector<size_t> by_end_;   // threads, by the end of their last recorded call
+  std::vector<bool> has_ended_ GUARDED_BY(shared_.mutex);
+  std::vector<size_t> by_end_;  // threads, by the end of their last recorded call
   size_t next_ = 0;
 };
 
@@ -465,6 +465,7 @@ Result<RunResult> run(const Plan& plan, const Prepared& prepared, const RunOptio
   Shared shared(plan, *prepared.folder, options);
   shared.start = monotonic_now() + kStartAhead;
   Crew(shared).run();
+  const MutexLock lock(shared.mutex);  // for clang: the threads have ended
   if (shared.problem) return *std::move(shared.problem);
   shared.result.is_interrupted = shared.is_stopped() && shared.result.calls < plan.steps.size();
   if (shared.result.is_interrupted) close_rest(shared);

@@ -6,11 +6,11 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <thread>
 
+#include "base/concurrency/mutex.h"
 #include "base/system/foreground_command.h"
 #include "base/system/own_library.h"
 #include "base/text/text.h"
@@ -103,7 +103,7 @@ class BackgroundPacking {
 
   ~BackgroundPacking() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       stopping_ = true;
     }
     wake_.notify_one();
@@ -113,8 +113,8 @@ class BackgroundPacking {
  private:
   void run(Packer& packer) {
     setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), 19);
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, kPackInterval, [this] { return stopping_; })) {
+    MutexLock lock(mutex_);
+    while (!wake_.wait_for(lock, kPackInterval, [this]() REQUIRES(mutex_) { return stopping_; })) {
       lock.unlock();
       // A failure (a full disk, no memory) is retried at the end and reported then.
       try {
@@ -125,9 +125,9 @@ class BackgroundPacking {
     }
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable wake_;
-  bool stopping_ = false;
+  bool stopping_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -1,8 +1,8 @@
 #include "trace/summary/summary.h"
 
 #include <algorithm>
-#include <mutex>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/system/cpus.h"
 #include "trace/summary/untraced.h"
@@ -83,7 +83,7 @@ class Collector {
   }
 
   void add(const BlockInfo& block, BlockTotals totals) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     summary_.process_events[static_cast<size_t>(block.process)] += block.event_count;
     for (const auto& [call, one] : totals.calls) {
       CallTotals& all = summary_.calls[call];
@@ -100,20 +100,24 @@ class Collector {
   }
 
   void add_problem(const Error& error) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     summary_.problems.push_back(error.message());
   }
 
   uint64_t file_count() const {
+    const MutexLock lock(mutex_);
     return static_cast<uint64_t>(std::count(is_file_.begin(), is_file_.end(), true));
   }
-  const std::vector<ProgramStart>& starts() const { return starts_; }
+  std::vector<ProgramStart> starts() const {
+    const MutexLock lock(mutex_);
+    return starts_;
+  }
 
  private:
-  std::mutex mutex_;
-  Summary& summary_;
-  std::vector<bool> is_file_;
-  std::vector<ProgramStart> starts_;
+  mutable Mutex mutex_;
+  Summary& summary_ GUARDED_BY(mutex_);
+  std::vector<bool> is_file_ GUARDED_BY(mutex_);
+  std::vector<ProgramStart> starts_ GUARDED_BY(mutex_);
 };
 
 uint64_t events_of(const Summary& summary, Call call) {
