@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/concurrency/mutex.h"
 #include "comm/messages.h"
 #include "loader/exchange/class_skew.h"
 #include "loader/loader.h"
@@ -186,7 +186,7 @@ class PyLoader {
 
   LoaderStats stats() {
     const py::gil_scoped_release released_gil;
-    const std::lock_guard lock(loader_mutex_);
+    const MutexLock lock(loader_mutex_);
     return loader_ ? loader_->stats() : last_stats_;
   }
 
@@ -218,11 +218,11 @@ class PyLoader {
     const py::gil_scoped_release released_gil;
     is_closing_ = true;  // a concurrent start_epoch() would undo a cancel()
     {
-      const std::lock_guard lock(loader_mutex_);
+      const MutexLock lock(loader_mutex_);
       if (loader_) loader_->cancel();
     }
-    const std::lock_guard lock(use_mutex_);
-    const std::lock_guard lock_loader(loader_mutex_);
+    const MutexLock lock(use_mutex_);
+    const MutexLock lock_loader(loader_mutex_);
     if (loader_) last_stats_ = loader_->stats();
     loader_.reset();
     comm_.reset();
@@ -277,7 +277,7 @@ class PyLoader {
   void run(Work work) {
     const Status done = [&]() -> Status {
       const py::gil_scoped_release released_gil;
-      const std::lock_guard lock(use_mutex_);
+      const MutexLock lock(use_mutex_);
       if (!loader_ || is_closing_) return closed();
       return work(*loader_);
     }();
@@ -294,8 +294,8 @@ class PyLoader {
   const std::shared_ptr<const EventFile> ready_ =  // shared with the loader's threads
       std::make_shared<const EventFile>();
   std::atomic<bool> is_closing_ = false;
-  std::mutex use_mutex_;              // held by a call that may block
-  std::mutex loader_mutex_;           // held to close or cancel the loader
+  Mutex use_mutex_;                   // held by a call that may block
+  Mutex loader_mutex_;                // held to close or cancel the loader
   std::shared_ptr<comm::Comm> comm_;  // if it talks; shared with all that talk, outlives the loader
   std::unique_ptr<Loader> loader_;
   LoaderStats last_stats_;                               // after close()

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/concurrency/mutex.h"
+
 namespace millrace::python {
 namespace {
 
@@ -54,7 +56,7 @@ SharedMemory::~SharedMemory() { close(file_); }
 
 std::optional<SharedMemory::Place> SharedMemory::find(const void* bytes, size_t size_bytes) const {
   const auto address = reinterpret_cast<uintptr_t>(bytes);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   auto after = buffers_.upper_bound(address);
   if (after == buffers_.begin()) return std::nullopt;
   const auto& [begin, buffer] = *--after;
@@ -83,7 +85,7 @@ std::optional<uint64_t> SharedMemory::take_room(size_t size_bytes) {
 }
 
 void* SharedMemory::allocate(size_t size_bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto begin = take_room(size_bytes);
   if (!begin) return nullptr;
   if (!reserve_room(file_, *begin, size_bytes).ok()) {
@@ -107,7 +109,7 @@ void* SharedMemory::allocate(size_t size_bytes) {
 }
 
 void SharedMemory::free(void* buffer, size_t size_bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto held = buffers_.find(reinterpret_cast<uintptr_t>(buffer));
   if (held == buffers_.end()) return;
   munmap(buffer, size_bytes);

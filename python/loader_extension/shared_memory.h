@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "loader/pipeline/batch_memory.h"
 
@@ -49,17 +49,18 @@ class SharedMemory {
 
   void* allocate(size_t size_bytes);
   void free(void* buffer, size_t size_bytes);
-  std::optional<uint64_t> take_room(size_t size_bytes);
+  std::optional<uint64_t> take_room(size_t size_bytes) REQUIRES(mutex_);
 
   const int file_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   struct Buffer {
     uint64_t begin = 0;
     uint64_t size_bytes = 0;
   };
-  std::map<uintptr_t, Buffer> buffers_;       // by address
-  std::multimap<uint64_t, uint64_t> unused_;  // by size: where a freed buffer began
-  uint64_t end_ = 0;                          // of the file
+  std::map<uintptr_t, Buffer> buffers_ GUARDED_BY(mutex_);  // by address
+  // By size: where a freed buffer began.
+  std::multimap<uint64_t, uint64_t> unused_ GUARDED_BY(mutex_);
+  uint64_t end_ GUARDED_BY(mutex_) = 0;  // of the file
 };
 
 }  // namespace millrace::python

@@ -7,10 +7,10 @@
 
 #include <atomic>
 #include <filesystem>
-#include <mutex>
 #include <random>
 #include <set>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/io/directory.h"
 #include "base/io/file.h"
@@ -160,8 +160,8 @@ class Generation {
   std::atomic<uint64_t> next_ = 0;
   std::atomic<bool> has_failed_ = false;
   std::atomic<uint64_t> dataset_bytes_ = 0;
-  std::mutex mutex_;  // guards what follows
-  Needs done_;
+  Mutex mutex_;
+  Needs done_ GUARDED_BY(mutex_);
 };
 
 Result<GenerateReport> Generation::run() {
@@ -385,7 +385,7 @@ Status Generation::find_missing_in(uint64_t first, uint64_t end) {
     ++needs.files;
     needs.bytes += estimated_file_bytes(plan_, file);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   needs_.files += needs.files;
   needs_.bytes += needs.bytes;
   kept_ += kept;
@@ -475,7 +475,7 @@ Status Generation::move_into_place(FileId file, const std::string& folder) {
 Error Generation::out_of_space(const Error& error) {
   const std::string& folder = plan_.layout.data_folder();
   const uint64_t free = free_bytes_of(folder);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const uint64_t left = needs_.bytes > done_.bytes ? needs_.bytes - done_.bytes : 0;
   return fail(
       Errc::kExhausted,
@@ -486,14 +486,19 @@ Error Generation::out_of_space(const Error& error) {
 }
 
 void Generation::count(uint64_t files, uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   done_.files += files;
   done_.bytes += bytes;
   if (options_.on_progress) options_.on_progress(done_.files, done_.bytes);
 }
 
 Result<GenerateReport> Generation::sum_up(std::chrono::nanoseconds start) {
-  uint64_t sums[4] = {done_.files, kept_, done_.bytes, dataset_bytes_};
+  Needs done;
+  {
+    const MutexLock lock(mutex_);
+    done = done_;
+  }
+  uint64_t sums[4] = {done.files, kept_, done.bytes, dataset_bytes_};
   RETURN_IF_ERROR(comm_.reduce_to_all(std::span(sums), comm::Fold::kSum));
   double seconds = std::chrono::duration<double>(monotonic_now() - start).count();
   RETURN_IF_ERROR(comm_.reduce_to_all(std::span(&seconds, 1), comm::Fold::kMax));

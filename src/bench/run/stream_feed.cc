@@ -6,11 +6,11 @@
 // `computation_threads` threads. Ranks divide the files; if files are shared, they divide each.
 #include <algorithm>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <thread>
 
 #include "base/concurrency/bounded_queue.h"
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread.h"
 #include "base/numbers/counter_random.h"
 #include "bench/run/batch_feed.h"
@@ -41,20 +41,20 @@ using RawBatch = std::vector<RawSample>;
 class RoomPool {
  public:
   std::unique_ptr<data::Buffer> take() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (rooms_.empty()) return std::make_unique<data::Buffer>();
     auto room = std::move(rooms_.back());
     rooms_.pop_back();
     return room;
   }
   void give_back(RawBatch batch) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (RawSample& raw : batch) rooms_.push_back(std::move(raw.room));
   }
 
  private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<data::Buffer>> rooms_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<data::Buffer>> rooms_ GUARDED_BY(mutex_);
 };
 
 // Stages of threads with bounded queues between them: read_threads readers, each with a file; one

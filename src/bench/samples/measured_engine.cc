@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <vector>
+
+#include "base/concurrency/mutex.h"
 
 namespace millrace::bench {
 namespace {
@@ -74,7 +75,7 @@ class PiecesReader final : public io::Reader {
   }
 
   Result<size_t> read_through(uint64_t offset_bytes, MutableByteView out) const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     size_t done = 0;
     while (done < out.size()) {
       const uint64_t at = offset_bytes + done;
@@ -90,7 +91,7 @@ class PiecesReader final : public io::Reader {
     return done;
   }
 
-  Status keep(uint64_t begin) const {
+  Status keep(uint64_t begin) const REQUIRES(mutex_) {
     kept_.resize(options_.piece_bytes);
     kept_bytes_ = 0;
     ASSIGN_OR_RETURN(kept_bytes_, reader_.read_at(begin, kept_));
@@ -100,10 +101,10 @@ class PiecesReader final : public io::Reader {
 
   CountedReader reader_;
   PieceOptions options_;
-  mutable std::mutex mutex_;  // guards what follows
-  mutable std::vector<std::byte> kept_;
-  mutable uint64_t kept_begin_ = 0;
-  mutable size_t kept_bytes_ = 0;
+  mutable Mutex mutex_;
+  mutable std::vector<std::byte> kept_ GUARDED_BY(mutex_);
+  mutable uint64_t kept_begin_ GUARDED_BY(mutex_) = 0;
+  mutable size_t kept_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
 // The queue of the engine below. Reads in flight are not split, so all readers are CountedReaders.

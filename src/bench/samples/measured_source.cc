@@ -45,14 +45,14 @@ void LatencyRecorder::add(std::chrono::nanoseconds latency) {
   static std::atomic<size_t> threads = 0;
   thread_local const size_t mine = threads.fetch_add(1, std::memory_order_relaxed) % kParts;
   Part& part = parts_[mine];
-  const std::lock_guard lock(part.mutex);
+  const MutexLock lock(part.mutex);
   part.sketch.add(static_cast<uint64_t>(latency.count()));
 }
 
 QuantileSketch LatencyRecorder::all() const {
   QuantileSketch all;
   for (const Part& part : parts_) {
-    const std::lock_guard lock(part.mutex);
+    const MutexLock lock(part.mutex);
     all.merge(part.sketch);
   }
   return all;

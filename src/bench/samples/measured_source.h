@@ -7,8 +7,8 @@
 #include <array>
 #include <chrono>
 #include <memory>
-#include <mutex>
 
+#include "base/concurrency/mutex.h"
 #include "base/numbers/quantile_sketch.h"
 #include "data/source.h"
 
@@ -23,8 +23,8 @@ class LatencyRecorder {
  private:
   static constexpr size_t kParts = 16;
   struct alignas(64) Part {
-    mutable std::mutex mutex;
-    QuantileSketch sketch;
+    mutable Mutex mutex;
+    QuantileSketch sketch GUARDED_BY(mutex);
   };
   std::array<Part, kParts> parts_;
 };

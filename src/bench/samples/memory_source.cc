@@ -2,9 +2,9 @@
 #include <atomic>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/system/cpus.h"
 #include "base/system/memory.h"
@@ -68,7 +68,7 @@ class MemorySource final : public data::SampleSource {
  private:
   Status keep(uint64_t index, const Error& error) {
     if (!keeps_errors_) return error;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     errors_.emplace(index, error);
     return {};
   }
@@ -80,7 +80,7 @@ class MemorySource final : public data::SampleSource {
   std::shared_ptr<const data::SampleSource> source_;
   bool keeps_errors_;
   std::vector<std::vector<std::byte>> samples_;
-  std::mutex mutex_;                  // for fill(); what it filled is only read
+  Mutex mutex_;                       // for fill(); what it filled is only read
   std::map<uint64_t, Error> errors_;  // by index; guarded while it is filled
 };
 

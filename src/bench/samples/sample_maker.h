@@ -3,10 +3,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "bench/run/batch_feed.h"
 
@@ -22,23 +22,23 @@ struct MadeBatch {
 class BadSamples {
  public:
   void add(const Error& error) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (count_++ == 0) first_ = error.message();
   }
   uint64_t count() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return count_;
   }
   // The error of the first one; empty if there is none.
   std::string first() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     return first_;
   }
 
  private:
-  mutable std::mutex mutex_;
-  uint64_t count_ = 0;
-  std::string first_;
+  mutable Mutex mutex_;
+  uint64_t count_ GUARDED_BY(mutex_) = 0;
+  std::string first_ GUARDED_BY(mutex_);
 };
 
 // Single-threaded.
