@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 
+#include "base/concurrency/mutex.h"
 #include "base/text/text.h"
 #include "io/file_reader.h"
 #include "io/inline_queue.h"
@@ -104,7 +104,7 @@ class LazyReader final : public io::Reader {
   Result<uint64_t> size_bytes() const override { return files_->size_bytes(file_); }
   Result<size_t> read_at(uint64_t offset_bytes, MutableByteView out) const override {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!opened_.is_open()) {
         ASSIGN_OR_RETURN(opened_, files_->open_file(file_));
       }
@@ -115,7 +115,7 @@ class LazyReader final : public io::Reader {
  private:
   const std::shared_ptr<const NodeFiles> files_;
   const uint32_t file_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   mutable File opened_;  // not changed once it is open
 };
 
@@ -175,7 +175,7 @@ class StoreEngine final : public io::Engine {
     if (pid_ != ::getpid()) return;
     std::unique_ptr<OrderFeed> before;  // ended without the lock: finished() must not wait for it
     {
-      const std::lock_guard lock(feed_mutex_);
+      const MutexLock lock(feed_mutex_);
       before = std::move(feed_);
     }
     before.reset();
@@ -187,13 +187,13 @@ class StoreEngine final : public io::Engine {
     };
     auto feed = OrderFeed::start(files_->node(), files_->deadline(), next_entry);
     if (!feed.ok()) return;  // files are fetched when they are read
-    const std::lock_guard lock(feed_mutex_);
+    const MutexLock lock(feed_mutex_);
     feed_ = *std::move(feed);
   }
 
   void finished(uint64_t count) override {
     if (pid_ != ::getpid()) return;
-    const std::lock_guard lock(feed_mutex_);
+    const MutexLock lock(feed_mutex_);
     if (feed_) feed_->finished(count);
   }
 
@@ -218,8 +218,8 @@ class StoreEngine final : public io::Engine {
   const std::shared_ptr<io::Engine> inner_;
   const StoreListing listing_;
   const int pid_ = ::getpid();
-  std::mutex feed_mutex_;
-  std::unique_ptr<OrderFeed> feed_;  // null: no order is known
+  Mutex feed_mutex_;
+  std::unique_ptr<OrderFeed> feed_ GUARDED_BY(feed_mutex_);  // null: no order is known
 };
 
 }  // namespace

@@ -7,10 +7,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <unordered_set>
 
+#include "base/concurrency/mutex.h"
 #include "base/text/text.h"
 #include "store/pack/open_below.h"
 #include "store/pack/piece_source.h"
@@ -97,7 +97,9 @@ class MountedPack {
                      piece->bytes.size());
       return;
     }
-    fuse_bufvec buffers = FUSE_BUFVEC_INIT(piece->size_bytes);
+    fuse_bufvec buffers{};  // not FUSE_BUFVEC_INIT, which is C
+    buffers.count = 1;
+    buffers.buf[0].size = piece->size_bytes;
     buffers.buf[0].flags = static_cast<fuse_buf_flags>(FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK);
     buffers.buf[0].fd = piece->fd;
     buffers.buf[0].pos = static_cast<off_t>(piece->offset_bytes);
@@ -226,7 +228,7 @@ class MountedPack {
 
   // One line for each file.
   void report(uint32_t index, const Error& error) {
-    const std::lock_guard lock(report_mutex_);
+    const MutexLock lock(report_mutex_);
     if (reported_.insert(index).second) options_.log(error.message());
   }
 
@@ -237,8 +239,8 @@ class MountedPack {
   const gid_t group_ = ::getgid();
   bool has_no_open_ = false;  // set once, before the first request
   bool has_no_opendir_ = false;
-  std::mutex report_mutex_;
-  std::unordered_set<uint32_t> reported_;  // guarded by report_mutex_
+  Mutex report_mutex_;
+  std::unordered_set<uint32_t> reported_ GUARDED_BY(report_mutex_);
 };
 
 MountedPack& mounted(void* data) { return *static_cast<MountedPack*>(data); }

@@ -70,7 +70,7 @@ OrderFollower::OrderFollower(NodeTree& tree, fs::path node, size_t thread_count)
 
 OrderFollower::~OrderFollower() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_stopping_ = true;
   }
   changed_.notify_all();
@@ -86,7 +86,7 @@ int OrderFollower::follow(const void* owner, uint64_t number) {
   if (!file.ok() || !file->read_exactly_at(0, bytes_of_value(header)).ok() || !is_known(header)) {
     return EINVAL;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (threads_.empty()) {  // not before the first order: most stores have none
     auto started = start_threads("store ahead", thread_count_, [this] { work(); });
     if (!started.ok()) return EAGAIN;
@@ -106,7 +106,7 @@ void OrderFollower::forget(const void* owner) {
   if (!has_orders_) return;
   std::unique_ptr<Followed> found;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto order = std::ranges::find(orders_, owner, &Followed::owner);
     if (order == orders_.end()) return;
     found = std::move(*order);
@@ -118,16 +118,18 @@ void OrderFollower::forget(const void* owner) {
 
 void OrderFollower::look() {
   if (!has_orders_) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   copy_all();
 }
 
 void OrderFollower::work() {
   ask_for_short_slices();
   BlockCodec codec;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return is_stopping_ || (!orders_.empty() && !is_looking_); });
+    changed_.wait(lock, [this]() REQUIRES(mutex_) {
+      return is_stopping_ || (!orders_.empty() && !is_looking_);
+    });
     if (is_stopping_) return;
     is_looking_ = true;
     copy_all();
@@ -145,8 +147,8 @@ void OrderFollower::work() {
   }
 }
 
-void OrderFollower::pause(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds duration) {
-  changed_.wait_for(lock, duration, [this] { return is_stopping_; });
+void OrderFollower::pause(MutexLock& lock, std::chrono::milliseconds duration) {
+  changed_.wait_for(lock, duration, [this]() REQUIRES(mutex_) { return is_stopping_; });
 }
 
 // Takes the lock of the tree, too; the tree never takes ours.

@@ -12,10 +12,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "store/service/node_tree.h"
 #include "wire/store_order.h"
@@ -39,21 +39,21 @@ class OrderFollower {
   struct Followed;
 
   void work();
-  void pause(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds duration);
-  void copy_all();
-  void copy(Followed& order);
+  void pause(MutexLock& lock, std::chrono::milliseconds duration) REQUIRES(mutex_);
+  void copy_all() REQUIRES(mutex_);
+  void copy(Followed& order) REQUIRES(mutex_);
 
   NodeTree& tree_;
   const std::filesystem::path node_;
   const size_t thread_count_;
   std::vector<std::thread> threads_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::unique_ptr<Followed>> orders_;
-  std::atomic<bool> has_orders_ = false;  // whether orders_ is not empty, without the lock
-  bool is_looking_ = false;               // one thread looks at the orders; the others sleep
-  bool is_stopping_ = false;
+  std::vector<std::unique_ptr<Followed>> orders_ GUARDED_BY(mutex_);
+  std::atomic<bool> has_orders_ = false;        // whether orders_ is not empty, without the lock
+  bool is_looking_ GUARDED_BY(mutex_) = false;  // one thread looks at the orders; the others sleep
+  bool is_stopping_ GUARDED_BY(mutex_) = false;
 };
 
 // The name of an order's file in the folder of the node.

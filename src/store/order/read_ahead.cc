@@ -56,7 +56,7 @@ Result<std::unique_ptr<ReadAhead>> ReadAhead::start(const PackReader& reader,
 
 ReadAhead::~ReadAhead() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_ending_ = true;
   }
   changed_.notify_all();
@@ -65,7 +65,7 @@ ReadAhead::~ReadAhead() {
 
 void ReadAhead::add(uint32_t partition) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting_.push_back(partition);
   }
   changed_.notify_all();
@@ -73,8 +73,8 @@ void ReadAhead::add(uint32_t partition) {
 
 void ReadAhead::run() {
   for (;;) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_ending_ || !waiting_.empty(); });
+    MutexLock lock(mutex_);
+    changed_.wait(lock, [this]() REQUIRES(mutex_) { return is_ending_ || !waiting_.empty(); });
     if (is_ending_) return;
     const uint32_t partition = waiting_.front();
     waiting_.pop_front();

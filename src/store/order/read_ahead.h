@@ -13,10 +13,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "store/pack/codec.h"
 #include "store/pack/pack.h"
@@ -72,9 +72,9 @@ class ReadAhead {
   std::atomic<uint64_t> read_bytes_ = 0;
   std::atomic<bool> is_ending_ = false;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<uint32_t> waiting_;  // guarded by mutex_
+  std::deque<uint32_t> waiting_ GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -9,12 +9,12 @@
 #include <chrono>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/system/clock.h"
 #include "base/text/text.h"
 #include "store/order/order_feed.h"
@@ -111,7 +111,7 @@ class CloseWatch {
 
   // Thread-safe.
   Status watch(uint32_t directory) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!watched_.insert(directory).second) return {};
     const std::string path = files_.path(directory);
     if (!inotify_.is_open()) {
@@ -151,7 +151,7 @@ class CloseWatch {
 
  private:
   std::string path_of(int number, std::string_view name) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::string& directory = paths_[number];
     return directory.empty() ? std::string(name) : fmt::format("{}/{}", directory, name);
   }
@@ -159,9 +159,9 @@ class CloseWatch {
   const NodeFiles& files_;
   const std::filesystem::path tree_;
   const File inotify_;
-  std::mutex mutex_;
-  std::set<uint32_t> watched_;
-  std::map<int, std::string> paths_;
+  Mutex mutex_;
+  std::set<uint32_t> watched_ GUARDED_BY(mutex_);
+  std::map<int, std::string> paths_ GUARDED_BY(mutex_);
 };
 
 class OrderWarming {
@@ -180,6 +180,7 @@ class OrderWarming {
     is_stopping_ = true;
     feed->reset();  // its thread uses this
     RETURN_IF_ERROR(status);
+    const MutexLock lock(mutex_);
     report_.read_count = progress_.expected_count();
     report_.done_count = progress_.done_count();
     return report_;
@@ -197,7 +198,7 @@ class OrderWarming {
         continue;
       }
       Status watched = watch_.watch(files_.catalogue().entry(entry).parent);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!watched.ok()) {
         problem_ = std::move(watched);
         break;
@@ -205,7 +206,7 @@ class OrderWarming {
       progress_.expect(entry);
       return entry;
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (problem_.ok() && !lines_.problem().ok()) problem_ = lines_.problem().error();
     is_all_said_ = true;
     return std::nullopt;
@@ -227,7 +228,7 @@ class OrderWarming {
       const std::vector<uint32_t> closed = watch_.take(kOrderLookEvery);
       const auto now = monotonic_now();
       {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         RETURN_IF_ERROR(problem_);
         for (const uint32_t entry : closed) progress_.closed(entry, now);
         progress_.give_up_until(now);
@@ -250,9 +251,9 @@ class OrderWarming {
   OrderLines lines_;
   CloseWatch watch_;
 
-  std::mutex mutex_;  // guards the next two
-  ReadProgress progress_;
-  Status problem_;
+  Mutex mutex_;
+  ReadProgress progress_ GUARDED_BY(mutex_);
+  Status problem_ GUARDED_BY(mutex_);
   WarmOrderReport report_;
 };
 

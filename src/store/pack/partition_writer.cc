@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "base/concurrency/mutex.h"
 #include "base/hash/crc32c.h"
 #include "base/text/text.h"
 #include "store/pack/open_below.h"
@@ -87,16 +87,20 @@ class PartitionWriter {
   }
 
   Result<uint64_t> run(ThreadPool& pool) {
-    RETURN_IF_ERROR(reserve());
+    {
+      const MutexLock lock(mutex_);
+      RETURN_IF_ERROR(reserve());
+    }
     // The pool hands out the units in order, so those before a waiting unit are being worked on.
     const Status done = pool.parallel_for(units_.size(), [&](size_t i) -> Status {
       Status status = write_unit(i);
       if (status.ok()) return status;
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!failure_) failure_ = status.error();
       turn_.notify_all();
       return status;
     });
+    const MutexLock lock(mutex_);
     if (failure_) return *failure_;  // the cause; others only stopped waiting
     RETURN_IF_ERROR(Status(done));
     return aligned(end_bytes_);
@@ -132,7 +136,7 @@ class PartitionWriter {
   // Reserves the space for members that are not compressed, since their size is known. A full disk
   // is found before anything is written. On ext4 the writes are faster, because none of them
   // reserves its blocks one by one.
-  Status reserve() const {
+  Status reserve() const REQUIRES(mutex_) {
     if (work_.codec != CodecChoice::kNone || work_.files.empty()) return {};
     uint64_t end = end_bytes_;
     for (const uint32_t i : work_.files) end = aligned(end) + work_.tree.entries[i].size_bytes;
@@ -143,7 +147,7 @@ class PartitionWriter {
   }
 
   std::unique_ptr<Room> take_room() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (rooms_.empty()) return std::make_unique<Room>();
     std::unique_ptr<Room> room = std::move(rooms_.back());
     rooms_.pop_back();
@@ -159,7 +163,7 @@ class PartitionWriter {
     RETURN_IF_ERROR(out_.write_at(place, room->out));
     begin_writeback();
     if (work_.on_packed) work_.on_packed(unit.size_bytes);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     rooms_.push_back(std::move(room));
     return {};
   }
@@ -168,7 +172,7 @@ class PartitionWriter {
     uint64_t from = 0;
     uint64_t end = 0;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (end_bytes_ - writeback_bytes_ < kWritebackBytes) return;
       from = std::exchange(writeback_bytes_, end_bytes_);
       end = end_bytes_;
@@ -179,8 +183,8 @@ class PartitionWriter {
   }
 
   Status take_place(size_t number, const Unit& unit, Room& room, uint64_t& place) {
-    std::unique_lock lock(mutex_);
-    turn_.wait(lock, [&] { return next_unit_ == number || failure_; });
+    MutexLock lock(mutex_);
+    turn_.wait(lock, [&]() REQUIRES(mutex_) { return next_unit_ == number || failure_; });
     if (failure_) return *failure_;
     if (unit.piece_of) {
       place = place_piece(unit, room);
@@ -197,7 +201,7 @@ class PartitionWriter {
   }
 
   // REQUIRES: it is the turn of the unit.
-  uint64_t place_piece(const Unit& unit, Room& room) {
+  uint64_t place_piece(const Unit& unit, Room& room) REQUIRES(mutex_) {
     LongFile& file = *unit.piece_of;
     CatalogueEntry& entry = work_.tree.entries[work_.files[unit.begin]];
     const uint64_t place = unit.offset_bytes == 0 ? aligned(end_bytes_) : end_bytes_;
@@ -314,13 +318,13 @@ class PartitionWriter {
   const File& out_;
   std::vector<Unit> units_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable turn_;
-  size_t next_unit_ = 0;          // guarded by mutex_: whose turn it is
-  uint64_t end_bytes_ = 0;        // guarded by mutex_: where the next unit goes
-  uint64_t writeback_bytes_ = 0;  // guarded by mutex_: the bytes before are on their way
-  std::optional<Error> failure_;  // guarded by mutex_: the first one
-  std::vector<std::unique_ptr<Room>> rooms_;  // guarded by mutex_: not in use
+  size_t next_unit_ GUARDED_BY(mutex_) = 0;          // whose turn it is
+  uint64_t end_bytes_ GUARDED_BY(mutex_) = 0;        // where the next unit goes
+  uint64_t writeback_bytes_ GUARDED_BY(mutex_) = 0;  // the bytes before are on their way
+  std::optional<Error> failure_ GUARDED_BY(mutex_);  // the first one
+  std::vector<std::unique_ptr<Room>> rooms_ GUARDED_BY(mutex_);  // not in use
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/shared_cache.h"
 #include "base/hash/crc32c.h"
 #include "base/io/file.h"
@@ -58,7 +58,7 @@ class PackPieces final : public PieceSource {
   // Several threads may read a long file at once: one checks it, and the others wait.
   Status check_once(uint32_t index) {
     if (checks_[index].load(std::memory_order_acquire) == Check::kGood) return {};
-    const std::lock_guard lock(check_mutexes_[index % check_mutexes_.size()]);
+    const MutexLock lock(check_mutexes_[index % check_mutexes_.size()]);
     const Check before = checks_[index].load(std::memory_order_acquire);
     if (before == Check::kGood) return {};
     if (before == Check::kBad) {
@@ -140,7 +140,7 @@ class PackPieces final : public PieceSource {
 
   const PackReader& reader_;
   std::vector<std::atomic<Check>> checks_;  // of each entry
-  std::array<std::mutex, 64> check_mutexes_;
+  std::array<Mutex, 64> check_mutexes_;
   SharedCache<BlockTable> tables_;    // by entry
   SharedCache<DecodedBlock> blocks_;  // by key_of()
 };

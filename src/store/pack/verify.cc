@@ -1,10 +1,10 @@
 #include "store/pack/verify.h"
 
 #include <algorithm>
-#include <mutex>
 #include <sstream>
 #include <tuple>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread_pool.h"
 #include "base/system/cpus.h"
 #include "base/text/text.h"
@@ -48,7 +48,10 @@ class Verification {
 
   Result<std::vector<std::string>> problems_of_all() const {
     std::string mine;
-    for (const std::string& problem : problems_) mine += problem + '\n';  // each is one line
+    {
+      const MutexLock lock(mutex_);
+      for (const std::string& problem : problems_) mine += problem + '\n';  // each is one line
+    }
     ASSIGN_OR_RETURN(const auto lists, comm_.gather_to_all(bytes_of(mine)));
     std::istringstream text(join(lists, ""));
     std::vector<std::string> all;
@@ -58,7 +61,7 @@ class Verification {
 
   void note(const Status& status) {
     if (status.ok()) return;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     problems_.push_back(status.error().message());
   }
 
@@ -155,8 +158,8 @@ class Verification {
   const VerifyOptions& options_;
   comm::Comm& comm_;
   std::vector<uint64_t> file_counts_;  // of the catalogue, by partition
-  std::mutex mutex_;
-  std::vector<std::string> problems_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  std::vector<std::string> problems_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

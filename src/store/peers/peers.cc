@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/concurrency/mutex.h"
 #include "base/concurrency/thread.h"
 #include "base/system/clock.h"
 #include "base/system/cpus.h"
@@ -52,18 +53,18 @@ Error error_in(const PeerMessage& message) {
 
 // Another service, as one that we ask.
 struct Peers::Peer {
-  std::mutex mutex;
-  std::vector<ChannelPointer> idle;  // guarded, as the rest
-  std::string address;               // that has answered
-  bool is_lost = false;
-  std::chrono::nanoseconds lost_until{0};
+  Mutex mutex;
+  std::vector<ChannelPointer> idle GUARDED_BY(mutex);
+  std::string address GUARDED_BY(mutex);  // that has answered
+  bool is_lost GUARDED_BY(mutex) = false;
+  std::chrono::nanoseconds lost_until GUARDED_BY(mutex){0};
 };
 
 // Another service, as one that asks us; or a stranger.
 struct Peers::Asker {
   // One thread at a time has an event of it. The lock tells so to ThreadSanitizer, which does not
   // know that epoll_ctl(2) hands it on.
-  std::mutex mutex;
+  Mutex mutex;
   ChannelPointer channel;
   uint32_t address = 0;
   std::chrono::nanoseconds since = monotonic_now();
@@ -87,7 +88,7 @@ Peers::Peers(PeersOptions options) : options_(std::move(options)), strangers_max
 Peers::~Peers() {
   sockets_.stop();
   {
-    const std::lock_guard lock(askers_mutex_);
+    const MutexLock lock(askers_mutex_);
     for (const auto& [key, asker] : askers_) ::shutdown(asker->channel->fd(), SHUT_RDWR);
   }
   for (std::thread& thread : threads_) thread.join();
@@ -100,7 +101,7 @@ std::string Peers::name_of(Rank rank) const {
 
 bool Peers::is_lost(Rank rank) const {
   Peer& peer = *peers_[index_of(rank)];
-  const std::lock_guard lock(peer.mutex);
+  const MutexLock lock(peer.mutex);
   return peer.is_lost;
 }
 
@@ -134,7 +135,7 @@ PeerChannel::Options Peers::channel_options() const {
 // After the pause, the first caller tries again; the others are refused for another one.
 Status Peers::check_reachable(Rank whom) const {
   Peer& peer = *peers_[index_of(whom)];
-  const std::lock_guard lock(peer.mutex);
+  const MutexLock lock(peer.mutex);
   if (!peer.is_lost) return {};
   if (monotonic_now() < peer.lost_until) {
     return fail(Errc::kTimeout, "it did not answer before");
@@ -146,7 +147,7 @@ Status Peers::check_reachable(Rank whom) const {
 Result<Peers::ChannelPointer> Peers::channel_to(Rank whom, bool& is_fresh) {
   Peer& peer = *peers_[index_of(whom)];
   if (!is_fresh) {
-    const std::lock_guard lock(peer.mutex);
+    const MutexLock lock(peer.mutex);
     if (!peer.idle.empty()) {
       ChannelPointer channel = std::move(peer.idle.back());
       peer.idle.pop_back();
@@ -172,7 +173,7 @@ Result<Peers::ChannelPointer> Peers::connect_once(Rank whom, bool& was_dropped) 
   const PeerPlace& place = options_.table.places[index_of(whom)];
   std::vector<std::string> addresses = place.addresses;
   {
-    const std::lock_guard lock(peer.mutex);
+    const MutexLock lock(peer.mutex);
     if (!peer.address.empty()) addresses = {peer.address};
   }
   std::vector<comm::OwnFile> sockets;
@@ -202,7 +203,7 @@ Result<Peers::ChannelPointer> Peers::connect_once(Rank whom, bool& was_dropped) 
         was_dropped |= connected.ok() && failed.code() == Errc::kIo;
         continue;
       }
-      const std::lock_guard lock(peer.mutex);
+      const MutexLock lock(peer.mutex);
       peer.address = addresses[i];
       return greeted;
     }
@@ -212,7 +213,7 @@ Result<Peers::ChannelPointer> Peers::connect_once(Rank whom, bool& was_dropped) 
 
 void Peers::keep(Rank whom, ChannelPointer channel) {
   Peer& peer = *peers_[index_of(whom)];
-  const std::lock_guard lock(peer.mutex);
+  const MutexLock lock(peer.mutex);
   const size_t most = std::max<size_t>(2, kIdleChannels / size());
   if (peer.idle.size() < most) peer.idle.push_back(std::move(channel));
 }
@@ -221,7 +222,7 @@ void Peers::note_lost(Rank whom, const Error& error) {
   Peer& peer = *peers_[index_of(whom)];
   std::vector<ChannelPointer> closed;
   {
-    const std::lock_guard lock(peer.mutex);
+    const MutexLock lock(peer.mutex);
     closed.swap(peer.idle);
     peer.lost_until = monotonic_now() + options_.pause;
     if (std::exchange(peer.is_lost, true)) return;
@@ -234,7 +235,7 @@ void Peers::note_lost(Rank whom, const Error& error) {
 void Peers::note_answer(Rank whom) {
   Peer& peer = *peers_[index_of(whom)];
   {
-    const std::lock_guard lock(peer.mutex);
+    const MutexLock lock(peer.mutex);
     if (!std::exchange(peer.is_lost, false)) return;
   }
   if (options_.log) options_.log(fmt::format("{} answers again", name_of(whom)));
@@ -323,13 +324,13 @@ Result<std::string> Peers::ask(Rank whom, PeerKind kind, ByteView question) {
 std::vector<std::pair<Rank, Error>> Peers::tell_all(PeerKind kind, ByteView question) {
   constexpr uint32_t kThreads = 16;
   std::vector<std::pair<Rank, Error>> failed;
-  std::mutex mutex;
+  Mutex mutex;
   std::atomic<uint32_t> next = 0;
   const auto tell = [&] {
     for (uint32_t i = next++; i < size(); i = next++) {
       if (i == index_of(own())) continue;
       const auto told = ask(static_cast<Rank>(i), kind, question);
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       if (!told.ok()) failed.emplace_back(static_cast<Rank>(i), told.error());
     }
   };
@@ -385,7 +386,7 @@ void Peers::accept_askers() {
     Asker& added = *asker;
     bool is_crowded = false;
     {
-      const std::lock_guard lock(askers_mutex_);
+      const MutexLock lock(askers_mutex_);
       askers_.emplace(&added, std::move(asker));
       is_crowded = !dismiss_strangers();
     }
@@ -399,7 +400,7 @@ void Peers::accept_askers() {
 
 // Ends connections that have not proved that they belong to the job: those that take long, and, if
 // there are too many, the oldest one of the address that has most. So a stranger who connects
-// again and again drives out himself. Returns whether more may come. REQUIRES: askers_mutex_.
+// again and again drives out himself. Returns whether more may come.
 bool Peers::dismiss_strangers() {
   const auto dismiss = [](Asker& asker) {
     asker.is_dismissed = true;
@@ -435,13 +436,13 @@ bool Peers::dismiss_strangers() {
 void Peers::hear(Asker& asker, PeerMessage& message) {
   bool is_fine = true;
   {
-    const std::lock_guard turn(asker.mutex);
+    const MutexLock turn(asker.mutex);
     if (asker.is_greeted) {
       is_fine = answer(asker, message);
     } else {
       const auto greeted = asker.channel->greet();
       is_fine = greeted.ok();
-      const std::lock_guard lock(askers_mutex_);
+      const MutexLock lock(askers_mutex_);
       asker.is_greeted = greeted.ok() && *greeted;
     }
     // Another thread may have it from then on, as soon as it is unlocked.
@@ -471,7 +472,7 @@ bool Peers::answer(Asker& asker, PeerMessage& message) {
 // REQUIRES: no other thread can get an event of this connection.
 void Peers::drop(Asker& asker) {
   sockets_.remove(asker.channel->fd());
-  const std::lock_guard lock(askers_mutex_);
+  const MutexLock lock(askers_mutex_);
   askers_.erase(&asker);
 }
 

@@ -21,7 +21,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -29,6 +28,7 @@
 #include <vector>
 
 #include "base/base.h"
+#include "base/concurrency/mutex.h"
 #include "base/result.h"
 #include "store/peers/peer_channel.h"
 #include "store/peers/peer_table.h"
@@ -110,7 +110,7 @@ class Peers {
   void note_answer(Rank whom);
   void work();
   void accept_askers();
-  bool dismiss_strangers();
+  bool dismiss_strangers() REQUIRES(askers_mutex_);
   void hear(Asker& asker, PeerMessage& message);
   bool answer(Asker& asker, PeerMessage& message);
   void drop(Asker& asker);
@@ -122,8 +122,8 @@ class Peers {
   ReadySockets sockets_;
   std::vector<std::thread> threads_;
 
-  std::mutex askers_mutex_;
-  std::unordered_map<const Asker*, std::unique_ptr<Asker>> askers_;
+  Mutex askers_mutex_;
+  std::unordered_map<const Asker*, std::unique_ptr<Asker>> askers_ GUARDED_BY(askers_mutex_);
 };
 
 }  // namespace millrace::store

@@ -63,13 +63,13 @@ void NodeArena::place(uint64_t index, BlockCodec& codec, MadeCallback done) {
   if (!is_file_in(catalogue_, index)) return done(EINVAL);
   const auto entry = static_cast<uint32_t>(index);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!in_making_.begin(entry, done)) return;
   }
   const int error = place_first(entry, codec);
   std::vector<MadeCallback> waiting;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting = in_making_.end(entry);
   }
   done(error);

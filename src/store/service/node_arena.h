@@ -12,8 +12,8 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
 
+#include "base/concurrency/mutex.h"
 #include "base/io/file.h"
 #include "base/result.h"
 #include "store/pack/catalogue.h"
@@ -66,8 +66,8 @@ class NodeArena {
   uint64_t* places_ = nullptr;  // mapped
   std::atomic<uint64_t> next_ = wire::kPlaceAlignment;
 
-  std::mutex mutex_;
-  InMaking in_making_;
+  Mutex mutex_;
+  InMaking in_making_ GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::store

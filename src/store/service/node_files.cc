@@ -111,7 +111,7 @@ void NodeFiles::map_partitions() const {
       if (!is_on_this_node(path)) continue;
       auto mapped = map_partition_file(path, described, view_.header().identity);
       if (!mapped.ok()) continue;
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       mapped_.push_back(std::make_unique<MappedFile>(*std::move(mapped)));
       partitions_[i].store(mapped_.back().get(), std::memory_order_release);
       break;

@@ -13,13 +13,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/base.h"
+#include "base/concurrency/mutex.h"
 #include "base/io/file.h"
 #include "base/io/mapped_file.h"
 #include "base/result.h"
@@ -104,8 +104,8 @@ class NodeFiles {
   mutable std::vector<std::atomic<uint64_t>> checked_;              // a bit for each entry
   mutable std::atomic<bool> has_fallen_back_ = false;
   mutable ServiceLine line_;
-  mutable std::mutex mutex_;  // guards the next one
-  mutable std::vector<std::unique_ptr<MappedFile>> mapped_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<MappedFile>> mapped_ GUARDED_BY(mutex_);
 };
 
 // The store of this job, if MILLRACE_STORE names one that is there; otherwise null.

@@ -92,7 +92,7 @@ void NodeTree::make(uint64_t index, BlockCodec& codec, MadeCallback done) {
   const auto entry = static_cast<uint32_t>(index);
   bool is_made = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     is_made = uses_.is_held(entry);
     if (!in_making_.begin(entry, done)) return;
   }
@@ -105,7 +105,7 @@ void NodeTree::make(uint64_t index, BlockCodec& codec, MadeCallback done) {
 void NodeTree::end(uint32_t index, int os_error, const MadeCallback& done) {
   std::vector<MadeCallback> waiting;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     waiting = in_making_.end(index);
     if (os_error == 0) {
       uses_.hold(index);
@@ -121,7 +121,7 @@ void NodeTree::end(uint32_t index, int os_error, const MadeCallback& done) {
 int NodeTree::make_first(uint32_t index, BlockCodec& codec, bool is_reserved) {
   std::vector<File> removed;
   if (!is_reserved) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!make_room(footprint(index), uses_.next_use(index), removed)) return ENOSPC;
   }
   removed.clear();
@@ -153,28 +153,28 @@ bool NodeTree::reserve(uint64_t bytes) {
 // ---- the coming reads ----
 
 uint64_t NodeTree::add_order() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return uses_.add_order();
 }
 
 void NodeTree::append_order(uint64_t order, std::span<const uint32_t> entries) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uses_.append(order, entries);
 }
 
 void NodeTree::advance_order(uint64_t order, uint64_t position) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uses_.advance(order, position);
 }
 
 void NodeTree::remove_order(uint64_t order) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   uses_.remove_order(order);
 }
 
 std::optional<uint32_t> NodeTree::take_next() {
   std::vector<File> removed;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (int i = 0; i < kSkipMax; ++i) {
     const auto wanted = uses_.wanted();
     if (!wanted) return std::nullopt;

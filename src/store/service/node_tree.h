@@ -13,12 +13,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/io/file.h"
 #include "base/result.h"
 #include "store/order/coming_uses.h"
@@ -125,9 +125,9 @@ class NodeTree {
   int make_reserved(uint32_t index, BlockCodec& codec);
   void end(uint32_t index, int os_error, const MadeCallback& done);
 
-  // With the lock. What was removed is closed without it: that frees the bytes, which takes time.
-  bool make_room(uint64_t bytes, UseTime needed_at, std::vector<File>& removed);
-  bool evict(uint32_t index, std::vector<File>& removed);
+  // What was removed is closed without it: that frees the bytes, which takes time.
+  bool make_room(uint64_t bytes, UseTime needed_at, std::vector<File>& removed) REQUIRES(mutex_);
+  bool evict(uint32_t index, std::vector<File>& removed) REQUIRES(mutex_);
 
   const Catalogue& catalogue_;
   const MemberSources& sources_;
@@ -137,9 +137,9 @@ class NodeTree {
   std::atomic<uint64_t> used_bytes_ = 0;
   std::atomic<uint64_t> evicted_count_ = 0;
 
-  std::mutex mutex_;
-  ComingUses uses_;  // holds what is made
-  InMaking in_making_;
+  Mutex mutex_;
+  ComingUses uses_ GUARDED_BY(mutex_);  // holds what is made
+  InMaking in_making_ GUARDED_BY(mutex_);
 };
 
 }  // namespace millrace::store

@@ -353,7 +353,7 @@ void Service::accept_clients() {
     auto connection = std::make_shared<Connection>(fd);
     if (!is_same_user(fd)) continue;  // closes it
     {
-      const std::lock_guard lock(connections_mutex_);
+      const MutexLock lock(connections_mutex_);
       connections_.emplace(connection.get(), connection);
     }
     if (!sockets_.add(fd, connection.get())) drop(*connection);
@@ -396,7 +396,7 @@ void Service::serve(Connection& connection, BlockCodec& codec) {
 void Service::drop(Connection& connection) {
   follower_->forget(&connection);
   sockets_.remove(connection.file.fd());
-  const std::lock_guard lock(connections_mutex_);
+  const MutexLock lock(connections_mutex_);
   connections_.erase(&connection);
 }
 
@@ -419,7 +419,7 @@ void Service::reply(Connection& connection, const StoreRequest& request, int os_
 
 void Service::report(const std::string& line) {
   if (!options_.log) return;
-  const std::lock_guard lock(log_mutex_);
+  const MutexLock lock(log_mutex_);
   if (++line_count_ > kLinesMax) return;
   options_.log(line);
   if (line_count_ == kLinesMax) options_.log("further problems are only counted");

@@ -16,13 +16,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "base/concurrency/mutex.h"
 #include "base/io/file.h"
 #include "base/result.h"
 #include "store/buffer/drain.h"
@@ -144,11 +144,12 @@ class Service {
   ReadySockets sockets_;
   std::vector<std::thread> threads_;
 
-  std::mutex connections_mutex_;
-  std::unordered_map<const Connection*, std::shared_ptr<Connection>> connections_;
+  Mutex connections_mutex_;
+  std::unordered_map<const Connection*, std::shared_ptr<Connection>> connections_
+      GUARDED_BY(connections_mutex_);
 
-  std::mutex log_mutex_;
-  uint64_t line_count_ = 0;  // guarded by log_mutex_
+  Mutex log_mutex_;
+  uint64_t line_count_ GUARDED_BY(log_mutex_) = 0;
   std::atomic<bool> has_refused_ = false;
 };
 

@@ -13,8 +13,8 @@
 
 #include <cerrno>
 #include <chrono>
-#include <mutex>
 
+#include "base/concurrency/mutex.h"
 #include "base/system/subprocess.h"
 #include "base/text/phrases.h"
 #include "comm/lifeline/message.h"
@@ -40,7 +40,7 @@ class ServiceLog {
   }
 
   void write(const std::string& line) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const std::string about = about_.empty() ? "" : about_ + ": ";
     pending_ += fmt::format("millrace: store: {}{}\n", about, line);
     flush();
@@ -48,14 +48,14 @@ class ServiceLog {
 
   void open(const std::filesystem::path& path) {
     auto opened = File::open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (opened.ok()) files_.push_back(*std::move(opened));
     flush();
   }
 
  private:
   // One write a line, so that lines of several processes do not mix.
-  void flush() {
+  void flush() REQUIRES(mutex_) {
     if (files_.empty() || pending_.empty()) return;
     for (const File& file : files_) {
       static_cast<void>(!::write(file.fd(), pending_.data(), pending_.size()));
@@ -64,9 +64,9 @@ class ServiceLog {
   }
 
   const std::string about_;
-  std::mutex mutex_;
-  std::vector<File> files_;
-  std::string pending_;
+  Mutex mutex_;
+  std::vector<File> files_ GUARDED_BY(mutex_);
+  std::string pending_ GUARDED_BY(mutex_);
 };
 
 void redirect(int fd, const char* path, int flags) {
