@@ -24,6 +24,11 @@ endif()
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wcast-qual
   "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>"
   -Wno-missing-field-initializers)  # designated initializers leave other members at their defaults on purpose
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # -Wthread-safety checks the annotations of base/concurrency/mutex.h. std::stable_sort of libstdc++ 12 calls a
+  # function that it has deprecated, and clang reports that even in a header of the system.
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wthread-safety;-Wno-deprecated-declarations>")
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options(-Wno-restrict)  # false positives at -O2 for every "text" + std::string: GCC bug 105651
 endif()

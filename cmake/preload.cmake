@@ -27,7 +27,10 @@ function(millrace_preload name)
     -ftls-model=initial-exec -U_FORTIFY_SOURCE -U_GLIBCXX_ASSERTIONS -fno-builtin-printf -fno-builtin-puts -fno-builtin-fputs
     -fno-builtin-fprintf -fno-builtin-fputc -fno-builtin-fwrite
     -Wframe-larger-than=1024 -fno-delete-null-pointer-checks
-    -Wno-ignored-attributes -Wno-pedantic -Wno-nonnull-compare)
+    -Wno-ignored-attributes -Wno-pedantic
+    "$<$<CXX_COMPILER_ID:GNU>:-Wno-nonnull-compare>"
+    # clang takes the inline functions of headers, such as getchar(), for another definition of the hook.
+    "$<$<CXX_COMPILER_ID:Clang>:-Wno-tautological-pointer-compare;-D__NO_INLINE__>")
   target_link_options(${target} PRIVATE -nodefaultlibs -Wl,-z,defs -Wl,-z,now -Wl,--as-needed
     "-Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/${preload_EXPORTS}")
   if(MILLRACE_SANITIZE)

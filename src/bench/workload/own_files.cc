@@ -43,11 +43,12 @@ std::optional<OwnFile> parse_line(std::string_view line) {
   if (line.starts_with(kUnknown)) {
     line.remove_prefix(kUnknown.size());
   } else {
-    OwnFile::Identity& identity = file.identity.emplace();
+    OwnFile::Identity identity;
     if (!take_number(line, identity.size_bytes) || !take_number(line, identity.inode) ||
         !take_number(line, identity.modified_ns)) {
       return std::nullopt;
     }
+    file.identity = identity;
   }
   if (line.empty()) return std::nullopt;
   file.name = line;

@@ -61,11 +61,11 @@ Result<std::vector<std::string>> dataset_names(hid_t file) {
 Error no_such_dataset(hid_t file, const std::string& name) {
   const auto names = dataset_names(file);
   if (!names.ok()) return names.error();
-  const size_t shown = std::min<size_t>(names->size(), 10);
+  const auto shown = std::min<ptrdiff_t>(std::ssize(*names), 10);
   return fail(Errc::kNotFound, "has no dataset '{}'{}; it has {}{}", printable(name),
               did_you_mean(name, *names),
               join(std::vector<std::string>(names->begin(), names->begin() + shown), ", "),
-              shown < names->size() ? ", ..." : "");
+              shown < std::ssize(*names) ? ", ..." : "");
 }
 
 // ---- one dataset --------------------------------------------------------------------------------

@@ -197,7 +197,7 @@ int close(int fd) {
 int close_range(unsigned first, unsigned last, int flags) {
   static constinit Real<int(unsigned, unsigned, int)> real{"close_range"};
   if (!tracking()) return real(first, last, flags);
-  if (!writer.in_vfork && (flags & CLOSE_RANGE_CLOEXEC) == 0) {
+  if (!writer.in_vfork && (static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) == 0) {
     recorder.descriptors.closed_range(first, last);
   }
   if (!recording(Level::kPosix)) return real(first, last, flags);

@@ -51,7 +51,8 @@ long seccomp_call(long operation, long flags, long argument) {
       operation == SECCOMP_SET_MODE_STRICT ? SECCOMP_MODE_STRICT : SECCOMP_MODE_FILTER, body,
       // With TSYNC, the TID of a thread that could not follow; with NEW_LISTENER, a descriptor.
       [&](long result) {
-        return result == 0 || (result > 0 && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0);
+        return result == 0 || (result > 0 && (static_cast<unsigned long>(flags) &
+                                              SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0);
       });
 }
 
