@@ -130,7 +130,8 @@ class TcpLifeline : public Lifeline {
   std::thread watch_;
 
   mutable Mutex mutex_;
-  std::optional<LostName> lost_ GUARDED_BY(mutex_);
+  // Set once, under the lock, by the watching thread, which reads it without.
+  std::optional<LostName> lost_;
   std::atomic<bool> is_lost_ = false;  // the same, cheap to check in a loop
   std::atomic<bool> speaker_gone_ = false;
   Mutex tell_mutex_;
