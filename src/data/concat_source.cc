@@ -204,6 +204,11 @@ SampleId ConcatSource::group_begin(uint64_t group) const {
   return SampleId{begins_.begin_of(place.part) + index_of(in_part)};
 }
 
+std::string ConcatSource::group_path(uint64_t group) const {
+  const PartBegins::Place place = groups_.place_of(SampleId{group});
+  return parts_[place.part]->group_path(index_of(place.sample));
+}
+
 // ---- ConcatDecoder ----
 
 Result<std::shared_ptr<ConcatDecoder>> ConcatDecoder::make(

@@ -57,6 +57,7 @@ class ConcatSource final : public SampleSource {
   bool can_read_ahead() const override;
   uint64_t group_count() const override { return groups_.total(); }
   SampleId group_begin(uint64_t group) const override;
+  std::string group_path(uint64_t group) const override;
 
  private:
   ConcatSource(std::vector<std::shared_ptr<const SampleSource>> parts,

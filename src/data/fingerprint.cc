@@ -1,5 +1,7 @@
 #include "data/fingerprint.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <span>
 #include <string>
@@ -56,6 +58,21 @@ uint32_t fingerprint(const SampleSource& source) {
 
 uint32_t fingerprint(const SampleSource& source, SampleId begin, SampleId end) {
   return add_samples(source, index_of(begin), index_of(end), 1, 0);
+}
+
+FileSums file_sums(const SampleSource& source, uint64_t begin, uint64_t end, uint64_t step) {
+  FileSums sums;
+  for (uint64_t group = begin; group < end; group += step) {
+    struct stat status{};
+    if (::stat(source.group_path(group).c_str(), &status) != 0) {
+      sums.is_known = 0;
+      continue;
+    }
+    sums.sizes = add_number(static_cast<uint64_t>(status.st_size), sums.sizes);
+    sums.times = add_number(static_cast<uint64_t>(status.st_mtim.tv_sec), sums.times);
+    sums.times = add_number(static_cast<uint64_t>(status.st_mtim.tv_nsec), sums.times);
+  }
+  return sums;
 }
 
 uint32_t fingerprint(std::span<const uint64_t> numbers, uint32_t before) {

@@ -18,6 +18,18 @@ uint32_t fingerprint(const SampleSource& source);
 // Of the samples [begin, end) alone, all of them.
 uint32_t fingerprint(const SampleSource& source, SampleId begin, SampleId end);
 
+// What the status of the files says that hold the groups.
+struct FileSums {
+  uint32_t sizes = 0;
+  uint32_t times = 0;     // of modification
+  uint32_t is_known = 1;  // 0: some group has no file with a status
+
+  bool operator==(const FileSums&) const = default;
+};
+
+// Of every step-th group of [begin, end).
+FileSums file_sums(const SampleSource& source, uint64_t begin, uint64_t end, uint64_t step);
+
 // Of numbers, such as weights or indexes; after those that gave `before`.
 uint32_t fingerprint(std::span<const uint64_t> numbers, uint32_t before = 0);
 

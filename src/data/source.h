@@ -85,6 +85,12 @@ class SampleSource {
   virtual uint64_t group_count() const = 0;
   virtual SampleId group_begin(
       uint64_t group) const = 0;  // group_count(): one past the last sample
+
+  // The path of the file that holds the samples of a group; empty: there is none.
+  virtual std::string group_path(uint64_t group) const {
+    static_cast<void>(group);
+    return {};
+  }
 };
 
 }  // namespace millrace::data

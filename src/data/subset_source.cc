@@ -84,18 +84,23 @@ std::vector<SampleId> SubsetSource::find_groups() const {
     const uint64_t sample = index_of(samples_[i]);
     if (sample >= begin && sample < end) continue;
     begins.push_back(SampleId{i});
-    // The last group that begins at or before the sample.
-    uint64_t group = 0;
-    uint64_t past = whole_->group_count();
-    while (past - group > 1) {
-      const uint64_t middle = group + (past - group) / 2;
-      (index_of(whole_->group_begin(middle)) <= sample ? group : past) = middle;
-    }
+    const uint64_t group = group_of_whole(samples_[i]);
     begin = index_of(whole_->group_begin(group));
     end = index_of(whole_->group_begin(group + 1));
   }
   begins.push_back(SampleId{samples_.size()});
   return begins;
+}
+
+// The last group of the whole source that begins at or before its sample.
+uint64_t SubsetSource::group_of_whole(SampleId sample) const {
+  uint64_t group = 0;
+  uint64_t past = whole_->group_count();
+  while (past - group > 1) {
+    const uint64_t middle = group + (past - group) / 2;
+    (index_of(whole_->group_begin(middle)) <= index_of(sample) ? group : past) = middle;
+  }
+  return group;
 }
 
 }  // namespace millrace::data

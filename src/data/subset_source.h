@@ -40,6 +40,9 @@ class SubsetSource final : public SampleSource {
   bool can_read_ahead() const override { return whole_->can_read_ahead(); }
   uint64_t group_count() const override { return group_begins_.size() - 1; }
   SampleId group_begin(uint64_t group) const override { return group_begins_[group]; }
+  std::string group_path(uint64_t group) const override {
+    return whole_->group_path(group_of_whole(of_whole(group_begins_[group])));
+  }
 
  private:
   SubsetSource(std::shared_ptr<const SampleSource> whole, std::vector<SampleId> samples);
@@ -47,6 +50,7 @@ class SubsetSource final : public SampleSource {
   SampleId of_whole(SampleId sample) const { return samples_[index_of(sample)]; }
   std::vector<SampleId> all_of_whole(std::span<const SampleId> samples) const;
   std::vector<SampleId> find_groups() const;
+  uint64_t group_of_whole(SampleId sample) const;
 
   std::shared_ptr<const SampleSource> whole_;
   std::vector<SampleId> samples_;

@@ -64,6 +64,9 @@ class FileSource final : public data::SampleSource {
   void finished(std::span<const data::SampleId> read) const override;
   uint64_t group_count() const override { return dataset_.file_count(); }
   data::SampleId group_begin(uint64_t group) const override { return dataset_.file_begin(group); }
+  std::string group_path(uint64_t group) const override {
+    return dataset_.path(data::FileIndex{static_cast<uint32_t>(group)});
+  }
 
   const data::Dataset& dataset() const { return dataset_; }
 

@@ -40,6 +40,7 @@ class JoinedSource final : public data::SampleSource {
   void finished(std::span<const data::SampleId> read) const override;
   uint64_t group_count() const override { return first().group_count(); }
   data::SampleId group_begin(uint64_t group) const override { return first().group_begin(group); }
+  std::string group_path(uint64_t group) const override { return first().group_path(group); }
 
   // Splits the samples.
   std::shared_ptr<const Format> format() const;

@@ -42,6 +42,7 @@ class Hdf5Source final : public data::SampleSource {
   data::SampleId group_begin(uint64_t group) const override {
     return data::SampleId{first_samples_[group]};
   }
+  std::string group_path(uint64_t group) const override { return paths_[group]; }
 
   // What is known about a file once it was opened.
   struct File {

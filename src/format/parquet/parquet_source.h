@@ -53,6 +53,7 @@ class ParquetSource final : public data::SampleSource {
   data::SampleId group_begin(uint64_t group) const override {
     return data::SampleId{group_begins_[group]};
   }
+  std::string group_path(uint64_t group) const override { return files_[file_of(group)].path; }
 
   const std::vector<parquet::RowField>& fields() const { return fields_.list(); }
 

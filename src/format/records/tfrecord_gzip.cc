@@ -170,6 +170,7 @@ class GzipTfrecordSource final : public data::SampleSource {
 
   uint64_t group_count() const override { return files_.size(); }
   SampleId group_begin(uint64_t group) const override { return SampleId{begins_[group]}; }
+  std::string group_path(uint64_t group) const override { return files_[group].path; }
 
  private:
   using Inflated = std::shared_ptr<const std::string>;  // shared with reads in flight

@@ -105,6 +105,9 @@ class TieredSource final : public data::SampleSource {
   data::SampleId group_begin(uint64_t group) const override {
     return options_.source->group_begin(group);
   }
+  std::string group_path(uint64_t group) const override {
+    return options_.source->group_path(group);
+  }
 
   Stats stats() const;
   // Waits until pending writes to the disk are done; for tests and measurements.
