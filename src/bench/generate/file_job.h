@@ -2,9 +2,9 @@
 //
 // Formats whose files can be written from start to end are streamed (streamed_file.cc): npz, npy,
 // tfrecord, raw, indexed_binary, synthetic. Their length is known beforehand. HDF5 files of equal
-// shapes are written around the outline that libhdf5 made (hdf5_file.cc). Images are encoded, or
-// put together from encoded parts (image_file.cc). Pages of Parquet are made in place
-// (parquet_file.cc), and need memory for a page. All others go sample by sample through their
+// shapes are written around the outline that libhdf5 made (hdf5_file.cc). Images are encoded once
+// for many files (image_file.cc). Pages of Parquet are made in place (parquet_file.cc), and need
+// memory for a page. All others go sample by sample through their
 // format's writer (format_file.cc), and need memory for a sample.
 #pragma once
 
@@ -12,12 +12,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "bench/generate/block_file.h"
 #include "bench/generate/content.h"
 #include "bench/generate/dataset_format.h"
-#include "bench/generate/images/jpeg_strips.h"
 #include "bench/generate/layout.h"
 #include "bench/workload/workload.h"
 #include "data/buffer.h"
@@ -42,6 +42,11 @@ struct Hdf5Outline {
   uint64_t file_bytes = 0;        // with the elements
 };
 
+struct EncodedImage {
+  std::vector<std::byte> bytes;
+  uint32_t checksum = 0;  // CRC-32C of them
+};
+
 // What all files of a dataset share. Thread-safe.
 struct DatasetPlan {
   const Workload* workload = nullptr;  // outlives the plan
@@ -49,7 +54,7 @@ struct DatasetPlan {
   Content content;
   std::unique_ptr<format::Format> format = {};   // null: streamed, or an image
   std::unique_ptr<io::Engine> engine = {};       // of the format's writer
-  std::optional<JpegStrips> jpeg_strips = {};    // of jpeg
+  std::vector<EncodedImage> images = {};         // files take them in turns
   std::optional<Hdf5Outline> hdf5_outline = {};  // of hdf5, unless its format writes the files
   // The length of every file, if it is known and the same.
   std::optional<uint64_t> equal_file_bytes = {};

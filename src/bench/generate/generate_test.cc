@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "base/io/file.h"
@@ -17,6 +18,8 @@
 #include "comm/single.h"
 #include "comm/testing/threads.h"
 #include "format/file_source.h"
+#include "format/images/jpeg.h"
+#include "format/images/png.h"
 
 namespace millrace::bench {
 namespace {
@@ -446,6 +449,53 @@ TEST_F(Generate, ImagesAreVerifiedByTheirChecksum) {
     EXPECT_FALSE(verifier.verify_file({.index = 1}, bytes_of(bytes)).ok());
     bytes[bytes.size() / 2] ^= 1;
     EXPECT_FALSE(verifier.verify_file({.index = 2}, bytes_of(bytes)).ok());
+  }
+}
+
+image::Size size_of_image(ByteView image) {
+  if (format::is_png(image)) return *(*format::PngReader::create({}))->open(image);
+  return *(*format::JpegReader::create({}))->open(image);
+}
+
+// What the comment in each image is for.
+TEST_F(Generate, ImagesRepeatWithTheNameOfTheirSample) {
+  for (const std::string_view format : {"jpeg", "png"}) {
+    Workload made = workload(format, 40, 1);
+    made.dataset.data_folder = folder() / format;
+    const auto report = run(made);
+    if (!report.ok() && report.error().code() == Errc::kUnsupported) continue;  // another build
+    ASSERT_TRUE(report.ok()) << report.error().message();
+    const auto verifier = *Verifier::of(made);
+    std::set<std::string> files;
+    std::set<std::string> ends;
+    for (uint64_t i = 0; i < 40; ++i) {
+      const std::string bytes = *read_file(verifier.layout().path({.index = i}));
+      EXPECT_EQ(problem_of(verifier.verify_file({.index = i}, bytes_of(bytes))), "");
+      files.insert(bytes);
+      ends.insert(bytes.substr(bytes.size() - 1000));
+    }
+    EXPECT_EQ(files.size(), 40u);
+    EXPECT_EQ(ends.size(), 8u);
+  }
+}
+
+TEST_F(Generate, ImagesOfDifferentSizesAreNotRepeated) {
+  for (const std::string_view format : {"jpeg", "png"}) {
+    Workload made = workload(format, 20, 1);
+    made.dataset.data_folder = folder() / format;
+    made.dataset.record_length_bytes_stdev = 3000;
+    const auto report = run(made);
+    if (!report.ok() && report.error().code() == Errc::kUnsupported) continue;  // another build
+    ASSERT_TRUE(report.ok()) << report.error().message();
+    const auto verifier = *Verifier::of(made);
+    for (uint64_t i = 0; i < 20; ++i) {
+      const std::string bytes = *read_file(verifier.layout().path({.index = i}));
+      EXPECT_EQ(problem_of(verifier.verify_file({.index = i}, bytes_of(bytes))), "");
+      const data::Shape shape = verifier.layout().record_shape({.index = i});
+      const image::Size size{.width = static_cast<uint32_t>(shape.lengths()[1]),
+                             .height = static_cast<uint32_t>(shape.lengths()[0])};
+      EXPECT_EQ(size_of_image(bytes_of(bytes)), size);
+    }
   }
 }
 

@@ -175,7 +175,7 @@ Status Verifier::verify(const SampleRef& sample, std::span<const format::Field> 
 Status Verifier::verify_file(FileId file, ByteView bytes) const {
   const std::string place = sample_text({.file = file});
   if (dataset_.traits().is_image) {
-    return check_image_seal(bytes, image_identity(dataset_, file)).within(place);
+    return check_image_seal(dataset_.format, bytes, image_identity(dataset_, file)).within(place);
   }
   const data::ArrayView array{.type = ElementType::kU8, .shape = {bytes.size()}, .bytes = bytes};
   return verify_sample(layout_, content_, {.file = file}, array);

@@ -52,8 +52,7 @@ struct JpegWriteOptions {
   int quality = 90;          // 1 to 100
   bool halve_colour = true;  // 4:2:0, like most photographs; otherwise 4:4:4
   bool progressive = false;
-  bool is_gray = false;   // the image has one byte per pixel
-  bool restarts = false;  // each row of blocks is a restart interval, which is decoded by itself
+  bool is_gray = false;  // the image has one byte per pixel
 };
 
 Result<std::vector<std::byte>> write_jpeg(const image::ImageView& image,

@@ -57,7 +57,6 @@ void configure(jpeg_compress_struct& handle, const image::ImageView& image,
   const bool halves = options.halve_colour && !options.is_gray;
   handle.comp_info[0].h_samp_factor = halves ? 2 : 1;
   handle.comp_info[0].v_samp_factor = halves ? 2 : 1;
-  if (options.restarts) handle.restart_in_rows = 1;
   if (options.progressive) jpeg_simple_progression(&handle);
 }
 

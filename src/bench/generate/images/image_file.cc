@@ -1,19 +1,23 @@
-// Files that are an image: of encoded strips (jpeg), of stored pixels (png of random pixels), or
-// encoded as a whole.
+// Files that are an image. An encoder takes ten times as long as writing its file, so a dataset has
+// a few images, which are encoded once and repeated; the comment in each file (image_seal.h) says
+// which sample it is. If images have different sizes, each is encoded by itself.
 #include <fcntl.h>
 
-#include <cstring>
+#include <algorithm>
 
+#include "base/hash/crc32c.h"
 #include "base/io/file.h"
 #include "bench/generate/file_job.h"
 #include "bench/generate/images/image_seal.h"
-#include "bench/generate/images/stored_png.h"
+#include "format/images/jpeg.h"
 #include "format/images/png.h"
 
 namespace millrace::bench {
 namespace {
 
 constexpr int kQuality = 75;  // Pillow's default, which DLIO uses
+constexpr uint64_t kImagesMax = 8;
+constexpr uint64_t kPixelBytesMax = 4 << 20;  // of all images: a PNG encoder makes 26 MB/s
 
 struct ImageShape {
   image::Size size;
@@ -50,61 +54,37 @@ Status check_image_config(const DatasetConfig& dataset) {
   return {};
 }
 
-// The room for an image and its seal. Both are in the same buffer, so that one write is enough.
-MutableByteView image_room(const FileJob& job, size_t image_bytes) {
-  return job.rooms.record.room(kSealRoomBytes + image_bytes);
-}
-
-// These return the room: kSealRoomBytes, then the image.
-
-Result<MutableByteView> make_jpeg(const FileJob& job, const ContentArray& record,
-                                  const ImageShape& shape) {
-  constexpr uint32_t kSideMax = JpegStrips::kSideMax;
-  const image::Size size = shape.size;
-  if (size.width == 0 || size.height == 0 || size.width > kSideMax || size.height > kSideMax) {
-    return fail(Errc::kInvalidArgument, "a JPEG is 1 to {} pixels wide and high, not {} x {}",
-                kSideMax, size.width, size.height);
+Result<EncodedImage> encode_image(const DatasetPlan& plan, FileId file) {
+  const ContentArray record = record_of(plan.layout, {.file = file});
+  ASSIGN_OR_RETURN(const ImageShape shape, image_shape(record.shape));
+  std::vector<std::byte> pixels(static_cast<size_t>(record.size_bytes()));
+  plan.content.fill(record, 0, pixels);
+  const image::ImageView view{
+      .pixels = reinterpret_cast<const uint8_t*>(pixels.data()),
+      .size = shape.size,
+      .stride_bytes = size_t{shape.size.width} * (shape.is_gray ? 1 : image::kChannels)};
+  EncodedImage image;
+  if (plan.dataset().format == DatasetFormat::kPng) {
+    ASSIGN_OR_RETURN(image.bytes, format::write_png(view, {.is_gray = shape.is_gray}));
+  } else {
+    ASSIGN_OR_RETURN(image.bytes,
+                     format::write_jpeg(view, {.quality = kQuality, .is_gray = shape.is_gray}));
   }
-  const JpegStrips& strips = *job.plan.jpeg_strips;
-  const MutableByteView room = image_room(job, strips.room_bytes(size));
-  const size_t image_bytes =
-      strips.write(job.plan.content.key_of(record), size, room.subspan(kSealRoomBytes));
-  return room.first(kSealRoomBytes + image_bytes);
-}
-
-Result<MutableByteView> make_png(const FileJob& job, const ContentArray& record,
-                                 const ImageShape& shape) {
-  constexpr uint32_t kSideMax = 0x7fffffff;
-  const image::Size size = shape.size;
-  if (size.width == 0 || size.height == 0 || size.width > kSideMax || size.height > kSideMax) {
-    return fail(Errc::kInvalidArgument, "a PNG is 1 to {} pixels wide and high, not {} x {}",
-                kSideMax, size.width, size.height);
-  }
-  const MutableByteView pixels = job.rooms.block.room(static_cast<size_t>(record.size_bytes()));
-  job.plan.content.fill(record, 0, pixels);
-  if (job.plan.dataset().content == ContentKind::kRandom) {
-    const MutableByteView room = image_room(job, stored_png_bytes(size, shape.is_gray));
-    write_stored_png({.size = size, .is_gray = shape.is_gray, .bytes = pixels},
-                     room.subspan(kSealRoomBytes));
-    return room;
-  }
-  const image::ImageView view{.pixels = reinterpret_cast<const uint8_t*>(pixels.data()),
-                              .size = size,
-                              .stride_bytes = pixels.size() / size.height};
-  ASSIGN_OR_RETURN(const std::vector<std::byte> image,
-                   format::write_png(view, {.is_gray = shape.is_gray}));
-  const MutableByteView room = image_room(job, image.size());
-  std::memcpy(room.data() + kSealRoomBytes, image.data(), image.size());
-  return room;
+  image.checksum = crc32c(image.bytes);
+  return image;
 }
 
 }  // namespace
 
 Status prepare_images(DatasetPlan& plan) {
   RETURN_IF_ERROR(check_image_config(plan.dataset()));
-  if (plan.dataset().format != DatasetFormat::kJpeg || plan.layout.file_count() == 0) return {};
-  ASSIGN_OR_RETURN(const ImageShape shape, image_shape(plan.layout.record_shape({})));
-  ASSIGN_OR_RETURN(plan.jpeg_strips, JpegStrips::encode(plan.content, shape.is_gray, kQuality));
+  if (plan.layout.file_count() == 0 || !plan.layout.has_equal_files()) return {};
+  const uint64_t record_bytes = std::max<uint64_t>(plan.layout.record_bytes({}), 1);
+  const uint64_t count = std::min(
+      std::clamp<uint64_t>(kPixelBytesMax / record_bytes, 2, kImagesMax), plan.layout.file_count());
+  for (uint64_t i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(plan.images.emplace_back(), encode_image(plan, plan.layout.file_at(i)));
+  }
   return {};
 }
 
@@ -113,16 +93,22 @@ std::string image_identity(const DatasetConfig& dataset, FileId file) {
 }
 
 Status write_image_file(const FileJob& job) {
-  const ContentArray record = record_of(job.plan.layout, {.file = job.file});
-  ASSIGN_OR_RETURN(const ImageShape shape, image_shape(record.shape));
-  ASSIGN_OR_RETURN(const MutableByteView room, job.plan.dataset().format == DatasetFormat::kJpeg
-                                                   ? make_jpeg(job, record, shape)
-                                                   : make_png(job, record, shape));
-  ASSIGN_OR_RETURN(const ByteView sealed,
-                   seal_image(room, image_identity(job.plan.dataset(), job.file)));
+  const std::vector<EncodedImage>& images = job.plan.images;
+  EncodedImage own;
+  if (images.empty()) {
+    ASSIGN_OR_RETURN(own, encode_image(job.plan, job.file));
+  }
+  const EncodedImage& image =
+      images.empty() ? own : images[static_cast<size_t>(job.file.index % images.size())];
+  const DatasetConfig& dataset = job.plan.dataset();
+  const size_t place = seal_place(dataset.format);
+  const ByteView bytes = image.bytes;
+  std::string head(text_of(bytes.first(place)));
+  head += image_seal(dataset.format, image_identity(dataset, job.file), image.checksum);
   ASSIGN_OR_RETURN(File file, File::open(job.path, O_WRONLY | O_CREAT | O_TRUNC, 0666));
-  RETURN_IF_ERROR(file.write_at(0, sealed));
-  if (job.written) job.written(sealed.size());
+  RETURN_IF_ERROR(file.write_at(0, bytes_of(head)));
+  RETURN_IF_ERROR(file.write_at(head.size(), bytes.subspan(place)));
+  if (job.written) job.written(head.size() + bytes.size() - place);
   return file.close();
 }
 

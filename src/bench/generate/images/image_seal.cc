@@ -1,142 +1,71 @@
 #include "bench/generate/images/image_seal.h"
 
-#include <cstring>
-#include <optional>
+#include <fmt/core.h>
+
+#include <algorithm>
 
 #include "base/hash/crc32c.h"
 #include "base/io/gzip.h"
 #include "base/text/text.h"
-#include "format/images/jpeg.h"
-#include "format/images/png.h"
 
 namespace millrace::bench {
 namespace {
 
 constexpr std::string_view kBegin = "millrace ";
-constexpr std::string_view kCrc = " crc32c ";
-constexpr size_t kCrcDigits = 8;
-constexpr size_t kJpegHeadBytes = 4;        // FF FE, length
-constexpr size_t kPngHeaderBytes = 8 + 25;  // signature, IHDR
-constexpr std::string_view kPngKeyword{"Comment\0", 8};
-constexpr size_t kPngHeadBytes = 8 + kPngKeyword.size();  // length, "tEXt", keyword
-constexpr size_t kPngTailBytes = 4;                       // checksum
+constexpr std::string_view kChecksum = " crc32c ";
+constexpr std::string_view kPngHead{"tEXtComment\0", 12};
 
-void put_be(std::string& out, uint32_t value, int bytes) {
+void put_be(std::string& out, size_t value, int bytes) {
   for (int i = bytes - 1; i >= 0; --i) out += static_cast<char>(value >> (8 * i));
 }
 
-size_t be16(ByteView bytes, size_t at) {
-  return std::to_integer<size_t>(bytes[at]) << 8 | std::to_integer<size_t>(bytes[at + 1]);
-}
-
-// Where the segment is, or would be: behind what must come first.
-Result<size_t> seal_place(ByteView image) {
-  if (format::is_png(image) && image.size() >= kPngHeaderBytes) return kPngHeaderBytes;
-  if (format::is_jpeg(image) && image.size() >= 6) {
-    if (image[3] != std::byte{0xe0}) return 2;
-    const size_t length = be16(image, 4);  // of the JFIF header, from here on
-    if (length >= 2 && length <= image.size() - 4) return 4 + length;
-  }
-  return fail(Errc::kCorrupt, "the {} bytes are not a JPEG or PNG image", image.size());
-}
-
-std::string jpeg_segment(std::string_view text) {
-  std::string segment = "\xFF\xFE";
-  put_be(segment, static_cast<uint32_t>(text.size() + 2), 2);
-  return segment.append(text);
-}
-
-std::string png_segment(std::string_view text) {
-  std::string body = "tEXt";
-  body.append(kPngKeyword).append(text);
-  std::string segment;
-  put_be(segment, static_cast<uint32_t>(body.size() - 4), 4);
-  const uint32_t crc = zip_crc32(bytes_of(body));
-  segment += body;
-  put_be(segment, crc, 4);
-  return segment;
-}
-
-std::string segment_of(ByteView image, std::string_view text) {
-  return format::is_png(image) ? png_segment(text) : jpeg_segment(text);
-}
-
-struct Seal {
-  size_t place = 0;
-  size_t segment_bytes = 0;
-  std::string_view text;
-};
-
-// Nullopt if there is another segment at the place.
-Result<std::optional<Seal>> find_seal(ByteView image) {
-  ASSIGN_OR_RETURN(const size_t place, seal_place(image));
-  const std::string_view rest = text_of(image.subspan(place));
-  const bool is_png = format::is_png(image);
-  const size_t head_bytes = is_png ? kPngHeadBytes : kJpegHeadBytes;
-  const size_t tail_bytes = is_png ? kPngTailBytes : 0;
-  if (rest.size() < head_bytes + tail_bytes) return std::optional<Seal>();
-  const ByteView head = image.subspan(place);
-  size_t text_bytes = 0;
-  if (is_png) {
-    const size_t said = be16(head, 0) << 16 | be16(head, 2);
-    if (rest.substr(4, 4) != "tEXt" || rest.substr(8, kPngKeyword.size()) != kPngKeyword ||
-        said < kPngKeyword.size()) {
-      return std::optional<Seal>();
-    }
-    text_bytes = said - kPngKeyword.size();
-  } else {
-    const size_t said = be16(head, 2);
-    if (!rest.starts_with("\xFF\xFE") || said < 2) return std::optional<Seal>();
-    text_bytes = said - 2;
-  }
-  if (text_bytes > rest.size() - head_bytes - tail_bytes) return std::optional<Seal>();
-  return std::optional<Seal>({.place = place,
-                              .segment_bytes = head_bytes + text_bytes + tail_bytes,
-                              .text = rest.substr(head_bytes, text_bytes)});
+std::string comment(std::string_view identity, uint32_t checksum) {
+  return fmt::format("{}{}{}{:08x}", kBegin, identity, kChecksum, checksum);
 }
 
 }  // namespace
 
-Result<ByteView> seal_image(MutableByteView room, std::string_view identity) {
-  if (room.size() < kSealRoomBytes) return fail(Errc::kInvalidArgument, "there is no image");
-  const ByteView image = room.subspan(kSealRoomBytes);
-  ASSIGN_OR_RETURN(const size_t place, seal_place(image));
-  const std::string segment =
-      segment_of(image, fmt::format("{}{}{}{:08x}", kBegin, identity, kCrc, crc32c(image)));
-  if (segment.size() > kSealRoomBytes) {
-    return fail(Errc::kInvalidArgument, "the comment '{}' is too long", printable(identity));
-  }
-  const MutableByteView sealed = room.subspan(kSealRoomBytes - segment.size());
-  std::memmove(sealed.data(), image.data(), place);
-  std::memcpy(sealed.data() + place, segment.data(), segment.size());
-  return ByteView(sealed);
+size_t seal_place(DatasetFormat format) {
+  constexpr size_t kJfifBytes = 2 + 18;  // start of image, the JFIF segment
+  constexpr size_t kIhdrBytes = 8 + 25;  // signature, the chunk
+  return format == DatasetFormat::kPng ? kIhdrBytes : kJfifBytes;
 }
 
-Status check_image_seal(ByteView image, std::string_view identity) {
-  ASSIGN_OR_RETURN(const std::optional<Seal> seal, find_seal(image));
-  constexpr size_t kEndBytes = kCrc.size() + kCrcDigits;
-  const bool is_ours = seal && seal->text.size() >= kBegin.size() + kEndBytes &&
-                       seal->text.starts_with(kBegin) &&
-                       seal->text.substr(seal->text.size() - kEndBytes).starts_with(kCrc);
-  if (!is_ours) {
+std::string image_seal(DatasetFormat format, std::string_view identity, uint32_t checksum) {
+  const std::string text = comment(identity, checksum);
+  std::string segment;
+  if (format != DatasetFormat::kPng) {
+    segment = "\xFF\xFE";
+    put_be(segment, 2 + text.size(), 2);
+    return segment + text;
+  }
+  const std::string body = std::string(kPngHead) + text;
+  put_be(segment, body.size() - 4, 4);  // without the chunk's type
+  segment += body;
+  put_be(segment, zip_crc32(bytes_of(body)), 4);
+  return segment;
+}
+
+Status check_image_seal(DatasetFormat format, ByteView image, std::string_view identity) {
+  const size_t place = seal_place(format);
+  const size_t seal_bytes = image_seal(format, identity, 0).size();  // whatever the checksum is
+  const std::string_view rest =
+      text_of(image.subspan(std::min(place, image.size()))).substr(0, seal_bytes);
+  const size_t at = rest.find(kBegin);
+  if (rest.size() < seal_bytes || at == rest.npos) {
     return fail(Errc::kCorrupt,
                 "the image has no checksum: it was damaged, or not generated by millrace");
   }
-  const std::string_view found =
-      seal->text.substr(kBegin.size(), seal->text.size() - kBegin.size() - kEndBytes);
+  const uint32_t computed = crc32c(image.subspan(place + seal_bytes), crc32c(image.first(place)));
+  if (rest == image_seal(format, identity, computed)) return {};
+  const std::string_view said = rest.substr(at + kBegin.size());
+  const std::string_view found = said.substr(0, said.find(kChecksum));
   if (found != identity) {
     return fail(Errc::kCorrupt, "the image says that it is '{}', but should be '{}'",
                 printable(found), identity);
   }
-  const ByteView before = image.first(seal->place);
-  const ByteView after = image.subspan(seal->place + seal->segment_bytes);
-  const std::string computed = fmt::format("{:08x}", crc32c(after, crc32c(before)));
-  const std::string_view said = seal->text.substr(seal->text.size() - kCrcDigits);
-  if (said != computed) {
-    return fail(Errc::kCorrupt, "the image's {} bytes have the checksum {}, expected {}",
-                before.size() + after.size(), computed, printable(said));
-  }
-  return {};
+  return fail(Errc::kCorrupt, "the image's {} bytes have the checksum {:08x}, but it says '{}'",
+              image.size() - seal_bytes, computed, printable(said));
 }
 
 }  // namespace millrace::bench

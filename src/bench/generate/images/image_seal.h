@@ -4,24 +4,28 @@
 // verified by generating it again. Image programs ignore the comment. It reads
 // "millrace seed 0 train 17 crc32c 0123abcd"; the checksum is over all bytes but those of the
 // comment's segment. docs/formats/dataset-manifest.md.
+//
+// The segment is where libjpeg and libpng end the header that must come first, so nothing is
+// searched for.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/base.h"
 #include "base/result.h"
+#include "bench/workload/choices.h"
 
 namespace millrace::bench {
 
-// What an image needs in front of it so that seal_image() need not move it.
-inline constexpr size_t kSealRoomBytes = 256;
+// Where the segment is.
+size_t seal_place(DatasetFormat format);
 
-// Adds the comment. `identity` is the middle of it: "seed 0 train 17". `room` is kSealRoomBytes and
-// then a complete image. Returns the sealed image, which ends where `room` does.
-Result<ByteView> seal_image(MutableByteView room, std::string_view identity);
+// The segment. `identity` is the middle of the comment: "seed 0 train 17".
+std::string image_seal(DatasetFormat format, std::string_view identity, uint32_t checksum);
 
 // Fails if the comment is missing, names another sample, or the bytes have another checksum.
-Status check_image_seal(ByteView image, std::string_view identity);
+Status check_image_seal(DatasetFormat format, ByteView image, std::string_view identity);
 
 }  // namespace millrace::bench
