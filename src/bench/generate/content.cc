@@ -162,7 +162,7 @@ void fill_physics(uint64_t key, const ContentArray& array, uint64_t offset_bytes
                   MutableByteView out) {
   const ElementType type = physics_type(array.type);
   const size_t element_bytes = data::element_bytes(type);
-  const SmoothField field(key, plane_of(array.shape), physics_octaves());
+  const SmoothField field(key, plane_of(array.shape), physics_waves());
   const size_t whole = out.size() / element_bytes * element_bytes;
   constexpr float kScale = 0x1p-12f;
   fill_smooth(field, type, kScale, offset_bytes / element_bytes, out.first(whole));
@@ -197,7 +197,7 @@ void Content::fill(const ContentArray& array, uint64_t offset_bytes, MutableByte
     case ContentKind::kRandom:
       return fill_random(array.type, key_of(array), offset_bytes, out);
     case ContentKind::kPhoto: {
-      const SmoothField field(key_of(array), plane_of(array.shape), photo_octaves());
+      const SmoothField field(key_of(array), plane_of(array.shape), photo_waves());
       return fill_smooth(field, array.type, 0x1p-8f, offset_bytes / data::element_bytes(array.type),
                          out);
     }
