@@ -13,11 +13,10 @@ namespace {
 
 // Field numbers of tensorflow/core/protobuf/meta_graph.proto and of the messages it uses.
 namespace meta {
-constexpr uint32_t kInfo = 1, kGraph = 2, kSaver = 3;
-constexpr uint32_t kTags = 4, kVersion = 5;  // of the info
+constexpr uint32_t kGraph = 2, kSaver = 3;
 }  // namespace meta
 namespace graph {
-constexpr uint32_t kNode = 1, kVersions = 4, kProducer = 1;
+constexpr uint32_t kNode = 1;
 }
 namespace node {
 constexpr uint32_t kName = 1, kOp = 2, kInput = 3, kAttribute = 5, kKey = 1, kValue = 2;
@@ -32,13 +31,11 @@ namespace shape {
 constexpr uint32_t kDimension = 2, kSize = 1;
 }
 namespace saver {
-constexpr uint32_t kFilename = 1, kSave = 2, kRestore = 3, kKeep = 4, kFormat = 7;
-constexpr uint64_t kFormatV2 = 2;
+constexpr uint32_t kFilename = 1, kSave = 2, kRestore = 3;
 }  // namespace saver
 
-constexpr uint64_t kTextType = 7;         // DT_STRING
-constexpr uint64_t kByteType = 4;         // DT_UINT8
-constexpr uint64_t kGraphProducer = 134;  // the graphs of TensorFlow 1.15
+constexpr uint64_t kTextType = 7;  // DT_STRING
+constexpr uint64_t kByteType = 4;  // DT_UINT8
 
 // Writes the nodes of a GraphDef.
 class GraphWriter {
@@ -108,8 +105,8 @@ std::string indexed(std::string_view name, char before, size_t i) {
   return i == 0 ? std::string(name) : fmt::format("{}{}{}", name, before, i);
 }
 
-// The variables, and what a Saver adds to a graph. Names and operations are those of TensorFlow 1,
-// whose variables need no reading operation.
+// The variables, and what a Saver's restore() needs of a graph. Names and operations are those of
+// TensorFlow 1, whose variables need no reading operation.
 std::string saver_nodes(std::span<const BundleTensor> tensors) {
   std::string out;
   GraphWriter graph(out);
@@ -126,23 +123,10 @@ std::string saver_nodes(std::span<const BundleTensor> tensors) {
   graph.text_constant("save/Const", 0, prefix);
   graph.text_constant("save/tensor_names", keys.size(), keys);
   graph.text_constant("save/shape_and_slices", keys.size(), whole);
-  const auto add_inputs = [&] {
+  graph.node("save/RestoreV2", "RestoreV2", [&] {
     for (const char* name : {"save/Const", "save/tensor_names", "save/shape_and_slices"}) {
       graph.input(name);
     }
-  };
-  graph.node("save/SaveV2", "SaveV2", [&] {
-    add_inputs();
-    for (const std::string_view key : keys) graph.input(key);
-    graph.types_attribute(tensors);
-  });
-  graph.node("save/control_dependency", "Identity", [&] {
-    graph.input("save/Const");
-    graph.input("^save/SaveV2");
-    graph.type_attribute("T", kTextType);
-  });
-  graph.node("save/RestoreV2", "RestoreV2", [&] {
-    add_inputs();
     graph.types_attribute(tensors);
   });
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -158,28 +142,15 @@ std::string saver_nodes(std::span<const BundleTensor> tensors) {
   return out;
 }
 
-// What is before the graph.
+// What is before the graph. TensorFlow refuses a Saver without a name for saving.
 std::string meta_fields() {
   std::string out;
   ProtobufWriter proto(out);
-  proto.message(meta::kInfo, [&] {
-    proto.text(meta::kTags, "train");
-    proto.text(meta::kVersion, "1.15.0");
-  });
   proto.message(meta::kSaver, [&] {
     proto.text(saver::kFilename, "save/Const:0");
-    proto.text(saver::kSave, "save/control_dependency:0");
+    proto.text(saver::kSave, "save/Const:0");
     proto.text(saver::kRestore, "save/restore_all");
-    proto.uint(saver::kKeep, 5);
-    proto.uint(saver::kFormat, saver::kFormatV2);
   });
-  return out;
-}
-
-std::string graph_versions() {
-  std::string out;
-  ProtobufWriter proto(out);
-  proto.message(graph::kVersions, [&] { proto.uint(graph::kProducer, kGraphProducer); });
   return out;
 }
 
@@ -211,7 +182,7 @@ std::string constant_node(std::string_view name, uint64_t padding_bytes) {
 }  // namespace
 
 PaddedFile saver_graph(std::span<const BundleTensor> tensors, uint64_t size_bytes) {
-  const std::string graph = saver_nodes(tensors) + graph_versions();
+  const std::string graph = saver_nodes(tensors);
   PaddedFile file{.head = enclosed(meta_fields(), meta::kGraph, graph, 0), .tail = {}};
   const auto pad = [&](uint64_t padding_bytes, size_t longer_name) {
     const std::string constant =

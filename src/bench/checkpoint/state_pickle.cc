@@ -14,8 +14,6 @@ constexpr char kEmptyDict = '}';
 constexpr char kMark = '(';
 constexpr char kSetItems = 'u';
 constexpr char kText = 'X';
-constexpr char kByte = 'K';
-constexpr char kShort = 'M';
 constexpr std::string_view kLong8("\x8a\x08", 2);
 constexpr char kTuple = 't';
 constexpr char kTuple1 = '\x85';
@@ -56,16 +54,8 @@ void append_text(std::string& out, std::string_view text) {
 }
 
 void append_number(std::string& out, uint64_t value) {
-  if (value <= 0xff) {
-    out += kByte;
-    append_integer(out, static_cast<uint8_t>(value));
-  } else if (value <= 0xffff) {
-    out += kShort;
-    append_integer(out, static_cast<uint16_t>(value));
-  } else {
-    out += kLong8;  // signed; the counts of a plan are far below 2^63
-    append_integer(out, value);
-  }
+  out += kLong8;  // signed; the counts of a plan are far below 2^63
+  append_integer(out, value);
 }
 
 // A call of _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks).

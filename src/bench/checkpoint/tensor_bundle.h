@@ -1,7 +1,7 @@
 // tensor_bundle: the files of TensorFlow's Saver, except the bytes of the tensors.
 //
 // The .index is a sorted table of the tensors, byte for byte as TensorFlow writes it. The .meta is
-// a graph with one variable per tensor and the operations that save and restore them. Both can be
+// a graph with one variable per tensor and the operations that restore them. Both can be
 // made longer than they need to be, to have the size of a real model's files, and TensorFlow still
 // reads them. docs/formats/tensorflow-checkpoint.md describes the bytes.
 #pragma once
