@@ -44,7 +44,6 @@ void crc32c_costs() {
 void counter_costs() {
   constexpr size_t kReads = 1'000'000;
   const auto source = choose_counter().source;
-  const auto calibration = calibrate_counter(source, std::chrono::milliseconds(20));
   compare("time stamp", kReads,
           {{"the instruction (floor)",
             [] {
@@ -53,12 +52,6 @@ void counter_costs() {
            {"read_ticks",
             [&] {
               for (size_t i = 0; i < kReads; ++i) keep(wire::read_ticks(source));
-            }},
-           {"read_ticks and conversion",
-            [&] {
-              for (size_t i = 0; i < kReads; ++i) {
-                keep(monotonic_ns_at(calibration, wire::read_ticks(source)));
-              }
             }},
            {"clock_gettime", [] {
               for (size_t i = 0; i < kReads; ++i) keep(wire::monotonic_clock_ns());

@@ -1,4 +1,4 @@
-// Sets of time, as half-open intervals [begin, end) in nanoseconds: stored compactly, combined and
+// Sets of time, as half-open intervals [begin, end) in nanoseconds: stored compactly, merged and
 // measured.
 //
 // An IntervalRun stores a set: sorted, disjoint, without touching intervals, about 5 bytes each. A
@@ -7,9 +7,8 @@
 //   bool next(Interval& out);   // false at the end
 //
 // that returns intervals in order, disjoint and not touching, is a cursor. RunCursor reads a run,
-// IntervalUnion merges many runs, and Intersection, Difference and Clip combine other cursors, so
-// that no set is ever held as a list. Lengths are exact: time that a hundred threads spend at once
-// counts once.
+// and IntervalUnion merges many, so that no set is ever held as a list. Lengths are exact: time
+// that a hundred threads spend at once counts once.
 //
 // Cursors do not own their runs.
 #pragma once
@@ -159,158 +158,12 @@ class IntervalUnion {
   std::vector<Active> active_;  // a heap, earliest begin first
 };
 
-// What is in both a and b.
-template <IntervalCursor A, IntervalCursor B>
-class Intersection {
- public:
-  Intersection(A a, B b) : a_(std::move(a)), b_(std::move(b)) {
-    has_both_ = a_.next(in_a_) && b_.next(in_b_);
-  }
-
-  bool next(Interval& out) {
-    while (has_both_) {
-      out = {std::max(in_a_.begin_ns, in_b_.begin_ns), std::min(in_a_.end_ns, in_b_.end_ns)};
-      has_both_ = in_a_.end_ns <= in_b_.end_ns ? a_.next(in_a_) : b_.next(in_b_);
-      if (out.begin_ns < out.end_ns) return true;
-    }
-    return false;
-  }
-
- private:
-  A a_;
-  B b_;
-  Interval in_a_;
-  Interval in_b_;
-  bool has_both_ = false;
-};
-
-// What is in a but not in b.
-template <IntervalCursor A, IntervalCursor B>
-class Difference {
- public:
-  Difference(A a, B b) : a_(std::move(a)), b_(std::move(b)) { has_b_ = b_.next(in_b_); }
-
-  bool next(Interval& out) {
-    for (;;) {
-      if (rest_.begin_ns == rest_.end_ns && !a_.next(rest_)) return false;
-      while (has_b_ && in_b_.end_ns <= rest_.begin_ns) has_b_ = b_.next(in_b_);
-      if (!has_b_ || in_b_.begin_ns >= rest_.end_ns) {
-        out = rest_;
-        rest_.begin_ns = rest_.end_ns;
-        return true;
-      }
-      out = {rest_.begin_ns, in_b_.begin_ns};
-      rest_.begin_ns = std::min(rest_.end_ns, in_b_.end_ns);
-      if (out.begin_ns < out.end_ns) return true;
-    }
-  }
-
- private:
-  A a_;
-  B b_;
-  Interval rest_;
-  Interval in_b_;
-  bool has_b_ = false;
-};
-
-// What is in a or b. For cursors of any kind; for runs, use IntervalUnion.
-template <IntervalCursor A, IntervalCursor B>
-class UnionOfTwo {
- public:
-  UnionOfTwo(A a, B b) : a_(std::move(a)), b_(std::move(b)) {
-    has_a_ = a_.next(in_a_);
-    has_b_ = b_.next(in_b_);
-  }
-
-  bool next(Interval& out) {
-    if (!has_a_ && !has_b_) return false;
-    const bool starts_with_a = has_a_ && (!has_b_ || in_a_.begin_ns <= in_b_.begin_ns);
-    out = starts_with_a ? in_a_ : in_b_;
-    for (bool grows = true; grows;) {
-      grows = false;
-      for (; has_a_ && in_a_.begin_ns <= out.end_ns; has_a_ = a_.next(in_a_), grows = true) {
-        out.end_ns = std::max(out.end_ns, in_a_.end_ns);
-      }
-      for (; has_b_ && in_b_.begin_ns <= out.end_ns; has_b_ = b_.next(in_b_), grows = true) {
-        out.end_ns = std::max(out.end_ns, in_b_.end_ns);
-      }
-    }
-    return true;
-  }
-
- private:
-  A a_;
-  B b_;
-  Interval in_a_;
-  Interval in_b_;
-  bool has_a_ = false;
-  bool has_b_ = false;
-};
-
-// What is in the window.
-template <IntervalCursor A>
-class Clip {
- public:
-  Clip(A a, Interval window) : a_(std::move(a)), window_(window) {}
-
-  bool next(Interval& out) {
-    while (a_.next(out)) {
-      if (out.begin_ns >= window_.end_ns) return false;
-      out.begin_ns = std::max(out.begin_ns, window_.begin_ns);
-      out.end_ns = std::min(out.end_ns, window_.end_ns);
-      if (out.begin_ns < out.end_ns) return true;
-    }
-    return false;
-  }
-
- private:
-  A a_;
-  Interval window_;
-};
-
 // The total length of what is left of a set.
 template <IntervalCursor Source>
 uint64_t measure_ns(Source source) {
   uint64_t total_ns = 0;
   for (Interval interval; source.next(interval);) total_ns += interval.end_ns - interval.begin_ns;
   return total_ns;
-}
-
-// Compares two sets in one walk. Time only in a: a_ns - both_ns. Time in either: a_ns + b_ns -
-// both_ns.
-struct Overlap {
-  uint64_t a_ns = 0;
-  uint64_t b_ns = 0;
-  uint64_t both_ns = 0;
-
-  bool operator==(const Overlap&) const = default;
-};
-
-template <IntervalCursor A, IntervalCursor B>
-Overlap measure_overlap(A a, B b) {
-  Overlap overlap;
-  const auto advance = [](auto& cursor, Interval& now, uint64_t& total_ns) {
-    if (!cursor.next(now)) return false;
-    total_ns += now.end_ns - now.begin_ns;
-    return true;
-  };
-  Interval in_a;
-  Interval in_b;
-  bool has_a = advance(a, in_a, overlap.a_ns);
-  bool has_b = advance(b, in_b, overlap.b_ns);
-  while (has_a && has_b) {
-    const uint64_t begin_ns = std::max(in_a.begin_ns, in_b.begin_ns);
-    const uint64_t end_ns = std::min(in_a.end_ns, in_b.end_ns);
-    if (begin_ns < end_ns) overlap.both_ns += end_ns - begin_ns;
-    if (in_a.end_ns <= in_b.end_ns) {
-      has_a = advance(a, in_a, overlap.a_ns);
-    } else {
-      has_b = advance(b, in_b, overlap.b_ns);
-    }
-  }
-  while (has_a) has_a = advance(a, in_a, overlap.a_ns);
-  while (has_b) has_b = advance(b, in_b, overlap.b_ns);
-  return overlap;
 }
 
 template <IntervalCursor Source>

@@ -148,51 +148,6 @@ TEST(IntervalUnion, PassesConsecutiveRunsThrough) {
   EXPECT_EQ(listed(IntervalUnion(runs)), listed_bits(bits_of(all)));
 }
 
-TEST(SetArithmetic, AgreesWithBitmaps) {
-  Random random(4);
-  for (int round = 0; round < 500; ++round) {
-    auto in_a = random_intervals(random, random.below(30));
-    auto in_b = random_intervals(random, random.below(30));
-    const Bitmap bits_a = bits_of(in_a);
-    const Bitmap bits_b = bits_of(in_b);
-    const IntervalRun a = IntervalRun::of(in_a);
-    const IntervalRun b = IntervalRun::of(in_b);
-    const Interval window = {random.below(kSpan), random.below(kSpan)};
-    Bitmap both(kSpan);
-    Bitmap only_a(kSpan);
-    Bitmap either(kSpan);
-    Bitmap clipped(kSpan);
-    for (size_t i = 0; i < kSpan; ++i) {
-      both[i] = bits_a[i] && bits_b[i];
-      only_a[i] = bits_a[i] && !bits_b[i];
-      either[i] = bits_a[i] || bits_b[i];
-      clipped[i] = bits_a[i] && i >= window.begin_ns && i < window.end_ns;
-    }
-    const RunCursor cursor_a(a);
-    const RunCursor cursor_b(b);
-    EXPECT_EQ(listed(Intersection(cursor_a, cursor_b)), listed_bits(both));
-    EXPECT_EQ(listed(Difference(cursor_a, cursor_b)), listed_bits(only_a));
-    EXPECT_EQ(listed(UnionOfTwo(cursor_a, cursor_b)), listed_bits(either));
-    EXPECT_EQ(listed(Clip(cursor_a, window)), listed_bits(clipped));
-    EXPECT_EQ(measure_overlap(cursor_a, cursor_b),
-              (Overlap{count_bits(bits_a), count_bits(bits_b), count_bits(both)}));
-  }
-}
-
-TEST(SetArithmetic, CursorsCanBeCombined) {
-  const IntervalRun compute = run_of({{0, 40}, {60, 100}});
-  const IntervalRun io = run_of({{30, 70}, {90, 120}});
-  const IntervalRun checkpoint = run_of({{65, 68}});
-  const RunCursor in_io(io);
-  const RunCursor in_compute(compute);
-  const Difference hidden_not(in_io, in_compute);
-  EXPECT_EQ(listed(hidden_not), (std::vector<Interval>{{40, 60}, {100, 120}}));
-  const UnionOfTwo either(in_io, in_compute);
-  const Difference training(either, RunCursor{checkpoint});
-  EXPECT_EQ(measure_ns(training), 117u);
-  EXPECT_EQ(measure_ns(Clip(training, {50, 70})), 17u);
-}
-
 TEST(IntervalRun, IsUnchangedBySaveAndLoad) {
   Random random(5);
   for (int round = 0; round < 50; ++round) {

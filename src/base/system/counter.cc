@@ -98,17 +98,8 @@ CounterCalibration calibrate_counter(CounterSource source, std::chrono::nanoseco
   const auto ticks = static_cast<double>(last.counter_ticks - first.counter_ticks);
   return {
       .scale = scale_between(source, first, last),
-      .anchor = last,
       .frequency_hz = ticks / elapsed_ns * 1e9,
       .uncertainty_ppm = source == CounterSource::kMonotonicClock ? 0 : blur_ns / elapsed_ns * 1e6};
-}
-
-uint64_t monotonic_ns_at(const CounterCalibration& calibration, uint64_t ticks) {
-  const ClockSample& anchor = calibration.anchor;
-  if (ticks >= anchor.counter_ticks) {
-    return anchor.monotonic_ns + ticks_to_ns(calibration.scale, ticks - anchor.counter_ticks);
-  }
-  return anchor.monotonic_ns - ticks_to_ns(calibration.scale, anchor.counter_ticks - ticks);
 }
 
 }  // namespace millrace

@@ -25,7 +25,6 @@ std::string_view counter_source_name(wire::CounterSource source);
 
 struct CounterCalibration {
   wire::CounterScale scale;
-  wire::ClockSample anchor;  // the moment that ticks are relative to
   double frequency_hz;
   double uncertainty_ppm;  // of the frequency: mean sampling time / time between samples
 };
@@ -42,8 +41,5 @@ wire::ClockSample sample_clocks(wire::CounterSource source);
 // REQUIRES: last was taken after first.
 wire::CounterScale scale_between(wire::CounterSource source, const wire::ClockSample& first,
                                  const wire::ClockSample& last);
-
-// Converts a tick to the monotonic clock. Also works for ticks before the anchor.
-uint64_t monotonic_ns_at(const CounterCalibration& calibration, uint64_t ticks);
 
 }  // namespace millrace

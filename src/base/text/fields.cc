@@ -96,14 +96,6 @@ Status Fields::read_bytes(std::string_view key, uint64_t& out) {
   });
 }
 
-Status Fields::read_duration(std::string_view key, std::chrono::nanoseconds& out) {
-  return read_as(key, out, [](const Node& node) -> Result<std::chrono::nanoseconds> {
-    if (node.kind() == Node::Kind::kNumber) return parse_duration(node.text());
-    ASSIGN_OR_RETURN(const std::string text, node.as_string());
-    return parse_duration(text);
-  });
-}
-
 Status Fields::read_choice(std::string_view key, const std::vector<std::string>& choices,
                            std::string& out) {
   return read_as(key, out, [&](const Node& node) -> Result<std::string> {

@@ -9,7 +9,6 @@
 // the file with those that were read, so the code that reads them is the list of known keys.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,7 +38,6 @@ class Fields {
 
   // "64KiB" or a bare number of bytes; "250us" with its unit.
   Status read_bytes(std::string_view key, uint64_t& out);
-  Status read_duration(std::string_view key, std::chrono::nanoseconds& out);
 
   // Reads one of `choices`. The error for any other word lists the choices and suggests the
   // closest.

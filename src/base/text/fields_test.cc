@@ -18,7 +18,7 @@ Document document_of(std::string_view json) { return *parse_json(json, "w.json")
 TEST(Fields, FillsAStructAndKeepsDefaults) {
   const Document document = document_of(R"({
     "files": 168, "share": 0.5, "name": "unet3d", "shuffle": true,
-    "chunk": "64KiB", "plain": 4096, "wait": "250us", "dims": [1, 2.5], "columns": ["a", "b"]
+    "chunk": "64KiB", "plain": 4096, "dims": [1, 2.5], "columns": ["a", "b"]
   })");
   Fields fields = *Fields::of(document, document.root);
   uint64_t files = 1;
@@ -28,7 +28,6 @@ TEST(Fields, FillsAStructAndKeepsDefaults) {
   double share = 0;
   bool shuffle = false;
   std::string name;
-  std::chrono::nanoseconds wait{};
   std::vector<double> dims;
   std::vector<std::string> columns;
   EXPECT_TRUE(fields.require("files", files).ok());
@@ -38,7 +37,6 @@ TEST(Fields, FillsAStructAndKeepsDefaults) {
   EXPECT_TRUE(fields.read("name", name).ok());
   EXPECT_TRUE(fields.read_bytes("chunk", chunk).ok());
   EXPECT_TRUE(fields.read_bytes("plain", plain).ok());
-  EXPECT_TRUE(fields.read_duration("wait", wait).ok());
   EXPECT_TRUE(fields.read("dims", dims).ok());
   EXPECT_TRUE(fields.read("columns", columns).ok());
   EXPECT_TRUE(fields.finish().ok());
@@ -49,7 +47,6 @@ TEST(Fields, FillsAStructAndKeepsDefaults) {
   EXPECT_EQ(name, "unet3d");
   EXPECT_EQ(chunk, 65536u);
   EXPECT_EQ(plain, 4096u);
-  EXPECT_EQ(wait, 250us);
   EXPECT_THAT(dims, ElementsAre(1, 2.5));
   EXPECT_THAT(columns, ElementsAre("a", "b"));
 }
