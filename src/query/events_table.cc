@@ -55,24 +55,6 @@ struct EventsCursor : sqlite3_vtab_cursor {
 EventsTable& table_of(sqlite3_vtab* table) { return *static_cast<EventsTable*>(table); }
 EventsCursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<EventsCursor*>(cursor); }
 
-int connect(sqlite3* connection, void* kind, int, const char* const*, sqlite3_vtab** table,
-            char** error) noexcept {
-  const Kind& of = *static_cast<const Kind*>(kind);
-  const int code = sqlite3_declare_vtab(connection, declaration(*of.schema).c_str());
-  if (code != SQLITE_OK) {
-    *error = sqlite3_mprintf("%s", sqlite3_errmsg(connection));
-    return code;
-  }
-  sqlite3_vtab_config(connection, SQLITE_VTAB_DIRECTONLY);
-  *table = new EventsTable(of);
-  return SQLITE_OK;
-}
-
-int disconnect(sqlite3_vtab* table) noexcept {
-  delete &table_of(table);
-  return SQLITE_OK;
-}
-
 // ---- before the query runs
 
 // A word of the plan: which column is compared, and how.
@@ -292,16 +274,6 @@ EventQuery read_plan(const EventsTable& table, const char* plan, sqlite3_value**
   return query;
 }
 
-int open(sqlite3_vtab* table, sqlite3_vtab_cursor** cursor) noexcept {
-  *cursor = new EventsCursor(table_of(table));
-  return SQLITE_OK;
-}
-
-int close(sqlite3_vtab_cursor* cursor) noexcept {
-  delete &cursor_of(cursor);
-  return SQLITE_OK;
-}
-
 int code_of(const EventsCursor& cursor) {
   return cursor.scan.stopped() ? SQLITE_INTERRUPT : SQLITE_OK;
 }
@@ -345,12 +317,8 @@ int rowid(sqlite3_vtab_cursor* cursor, sqlite3_int64* number) noexcept {
 }
 
 sqlite3_module make_module() {
-  sqlite3_module module{};
-  module.xConnect = connect;  // no xCreate: the table exists without CREATE
+  auto module = module_of<Kind, EventsTable, EventsCursor>();
   module.xBestIndex = best_index;
-  module.xDisconnect = disconnect;
-  module.xOpen = open;
-  module.xClose = close;
   module.xFilter = filter;
   module.xNext = next;
   module.xEof = eof;
@@ -365,11 +333,9 @@ int register_events(sqlite3* connection, QueriedTrace& source) {
   static const sqlite3_module module = make_module();
   for (const bool regions_only : {false, true}) {
     const TableSchema& schema = table_schema(regions_only ? "regions" : "events");
-    auto kind = std::make_unique<Kind>(
-        Kind{.source = &source, .schema = &schema, .regions_only = regions_only});
     const int code =
-        sqlite3_create_module_v2(connection, std::string(schema.name).c_str(), &module,
-                                 kind.release(), [](void* of) { delete static_cast<Kind*>(of); });
+        register_kind(connection, module,
+                      Kind{.source = &source, .schema = &schema, .regions_only = regions_only});
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;

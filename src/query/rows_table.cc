@@ -46,23 +46,6 @@ struct RowsCursor : sqlite3_vtab_cursor {
 RowsTable& table_of(sqlite3_vtab* table) { return *static_cast<RowsTable*>(table); }
 RowsCursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<RowsCursor*>(cursor); }
 
-int connect(sqlite3* connection, void* kind, int, const char* const*, sqlite3_vtab** table,
-            char** error) noexcept {
-  const Kind& of = *static_cast<const Kind*>(kind);
-  const int code = sqlite3_declare_vtab(connection, declaration(*of.schema).c_str());
-  if (code != SQLITE_OK) {
-    *error = sqlite3_mprintf("%s", sqlite3_errmsg(connection));
-    return code;
-  }
-  *table = new RowsTable(of);
-  return SQLITE_OK;
-}
-
-int disconnect(sqlite3_vtab* table) noexcept {
-  delete &table_of(table);
-  return SQLITE_OK;
-}
-
 // The plan (idxNum): 0 for all rows, else the column that equals a value, plus 1.
 int best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) noexcept {
   const TableSchema& schema = *table_of(vtab).kind.schema;
@@ -85,16 +68,6 @@ int best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) noexcept {
     if (unique) info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
     break;
   }
-  return SQLITE_OK;
-}
-
-int open(sqlite3_vtab* table, sqlite3_vtab_cursor** cursor) noexcept {
-  *cursor = new RowsCursor(table_of(table));
-  return SQLITE_OK;
-}
-
-int close(sqlite3_vtab_cursor* cursor) noexcept {
-  delete &cursor_of(cursor);
   return SQLITE_OK;
 }
 
@@ -173,12 +146,8 @@ int rowid(sqlite3_vtab_cursor* cursor, sqlite3_int64* number) noexcept {
 }
 
 sqlite3_module make_module() {
-  sqlite3_module module{};
-  module.xConnect = connect;
+  auto module = module_of<Kind, RowsTable, RowsCursor>();
   module.xBestIndex = best_index;
-  module.xDisconnect = disconnect;
-  module.xOpen = open;
-  module.xClose = close;
   module.xFilter = filter;
   module.xNext = next;
   module.xEof = eof;
@@ -195,9 +164,7 @@ int register_rows(sqlite3* connection, QueriedTrace& source) {
       {.source = &source, .schema = &table_schema("files"), .make = make_files},
       {.source = &source, .schema = &table_schema("processes"), .make = make_processes}};
   for (const Kind& kind : kinds) {
-    const int code =
-        sqlite3_create_module_v2(connection, std::string(kind.schema->name).c_str(), &module,
-                                 new Kind(kind), [](void* of) { delete static_cast<Kind*>(of); });
+    const int code = register_kind(connection, module, kind);
     if (code != SQLITE_OK) return code;
   }
   return SQLITE_OK;
