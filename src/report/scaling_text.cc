@@ -69,10 +69,7 @@ void write_scaling(JsonWriter& json, const Scaling& scaling) {
   json.field("scaling_kind", kScalingKindNames[static_cast<size_t>(scaling.kind)]);
   json.field("scaling_per", kPerNames[static_cast<size_t>(scaling.per)]);
   json.field("scaling_against", scaling.against_hosts ? "hosts" : "ranks");
-  json.key("scaling");
-  json.begin_list();
-  for (const ScalingRow& row : scaling.rows) {
-    json.begin_object();
+  json.objects("scaling", scaling.rows, [&](const ScalingRow& row) {
     json.field("name", row.name);
     json.field("hosts", row.hosts);
     json.field("ranks", row.ranks);
@@ -87,9 +84,7 @@ void write_scaling(JsonWriter& json, const Scaling& scaling) {
     json.field("io_exposed_share", row.io_exposed_share);
     json.field("wait_share", row.wait_share);
     json.field("read_bandwidth", row.read_bandwidth);
-    json.end_object();
-  }
-  json.end_list();
+  });
 }
 
 }  // namespace millrace::report

@@ -16,35 +16,27 @@ const char* state_name(JobState state) {
   return "ended";
 }
 
+template <typename Value>
+void put_known(JsonWriter& json, const char* name, bool known, Value value) {
+  json.field(name, known ? std::optional(value) : std::nullopt);
+}
+
 void put_waiting(JsonWriter& json, WaitingBy by, double share) {
-  json.key("waiting");
-  json.begin_object();
-  json.key("by");
-  if (by == WaitingBy::kNothing) {
-    json.null();
-  } else {
-    json.value(by == WaitingBy::kRegions ? "regions" : "io");
-  }
-  json.key("share");
-  if (by == WaitingBy::kNothing) {
-    json.null();
-  } else {
-    json.value(share);
-  }
+  json.begin_object("waiting");
+  put_known(json, "by", by != WaitingBy::kNothing, by == WaitingBy::kRegions ? "regions" : "io");
+  put_known(json, "share", by != WaitingBy::kNothing, share);
   json.end_object();
 }
 
 void put_operations(JsonWriter& json, const char* name, const OperationKinds& kinds) {
-  json.key(name);
-  json.begin_object();
+  json.begin_object(name);
   const std::pair<const char*, const Operations*> all[] = {{"reads", &kinds.reads},
                                                            {"writes", &kinds.writes},
                                                            {"opens", &kinds.opens},
                                                            {"metadata", &kinds.metadata},
                                                            {"others", &kinds.others}};
   for (const auto& [kind, operations] : all) {
-    json.key(kind);
-    json.begin_object();
+    json.begin_object(kind);
     json.field("count", operations->count);
     json.field("bytes", operations->bytes);
     json.field("duration_ns", operations->duration_ns);
@@ -54,18 +46,7 @@ void put_operations(JsonWriter& json, const char* name, const OperationKinds& ki
   json.end_object();
 }
 
-template <typename Number>
-void put_known(JsonWriter& json, const char* name, bool known, Number number) {
-  json.key(name);
-  if (known) {
-    json.value(number);
-  } else {
-    json.null();
-  }
-}
-
 void put_worker(JsonWriter& json, const Worker& worker) {
-  json.begin_object();
   put_known(json, "rank", worker.rank >= 0, worker.rank);
   json.field("pid", worker.pid);
   json.field("host", worker.host);
@@ -78,7 +59,6 @@ void put_worker(JsonWriter& json, const Worker& worker) {
   json.field("written_bytes", worker.operations.writes.bytes);
   json.field("busy_ns", worker.busy_ns);
   put_waiting(json, worker.waiting_by, worker.waiting_share);
-  json.end_object();
 }
 
 }  // namespace
@@ -100,29 +80,19 @@ std::string snapshot_json(const Snapshot& snapshot, const std::string& directory
   put_waiting(json, snapshot.waiting_by, snapshot.waiting_share);
   put_operations(json, "window", snapshot.window);
   put_operations(json, "total", snapshot.total);
-  json.key("workers");
-  json.begin_list();
-  for (const Worker& worker : snapshot.workers) put_worker(json, worker);
-  json.end_list();
+  json.objects("workers", snapshot.workers,
+               [&](const Worker& worker) { put_worker(json, worker); });
   json.field("workers_left_out", snapshot.workers_more);
-  json.key("files");
-  json.begin_list();
-  for (const FileUse& file : snapshot.files) {
-    json.begin_object();
+  json.objects("files", snapshot.files, [&](const FileUse& file) {
     json.field("path", file.path);
     json.field("calls", file.count);
     json.field("read_bytes", file.read_bytes);
     json.field("written_bytes", file.written_bytes);
     json.field("busy_ns", file.busy_ns);
-    json.end_object();
-  }
-  json.end_list();
+  });
   json.field("lost_events", snapshot.lost_events);
   json.field("lost_processes", snapshot.lost_processes);
-  json.key("problems");
-  json.begin_list();
-  for (const std::string& problem : snapshot.problems) json.value(problem);
-  json.end_list();
+  json.values("problems", snapshot.problems);
   json.end_object();
   return std::move(json).finish();
 }

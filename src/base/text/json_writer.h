@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -25,6 +27,16 @@ class JsonWriter {
   void begin_list(JsonLayout layout = JsonLayout::kLines) { begin('[', layout); }
   void end_list() { end(']'); }
 
+  // The same under a key.
+  void begin_object(std::string_view name, JsonLayout layout = JsonLayout::kLines) {
+    key(name);
+    begin_object(layout);
+  }
+  void begin_list(std::string_view name, JsonLayout layout = JsonLayout::kLines) {
+    key(name);
+    begin_list(layout);
+  }
+
   void key(std::string_view name);
 
   void value(std::string_view text);
@@ -37,11 +49,39 @@ class JsonWriter {
   void value(Integer number) {
     raw(std::to_string(number));
   }
+  template <typename Value>
+  void value(const std::optional<Value>& held) {  // null if there is none
+    if (held) return value(*held);
+    null();
+  }
 
   template <typename Value>
   void field(std::string_view name, const Value& held) {
     key(name);
     value(held);
+  }
+
+  template <std::ranges::range Values>
+  void values(std::string_view name, const Values& list, JsonLayout layout = JsonLayout::kLines) {
+    begin_list(name, layout);
+    for (const auto& held : list) value(held);
+    end_list();
+  }
+
+  // A list with an object for each item: `put(item)` writes its fields.
+  template <std::ranges::range Items, typename Put>
+  void objects(std::string_view name, const Items& items, const Put& put) {
+    objects(name, JsonLayout::kLines, items, put);
+  }
+  template <std::ranges::range Items, typename Put>
+  void objects(std::string_view name, JsonLayout layout, const Items& items, const Put& put) {
+    begin_list(name);
+    for (const auto& item : items) {
+      begin_object(layout);
+      put(item);
+      end_object();
+    }
+    end_list();
   }
 
   // Returns the text with a final newline. REQUIRES: every begin_ call has its end_ call.

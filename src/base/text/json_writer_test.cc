@@ -59,6 +59,36 @@ TEST(JsonWriter, AOneLineListStaysOnOneLineToItsEnd) {
             "}\n");
 }
 
+TEST(JsonWriter, WritesRangesAsListsAndNothingAsNull) {
+  JsonWriter json;
+  json.begin_object();
+  json.values("names", std::vector<std::string>{"a", "b"}, JsonLayout::kOneLine);
+  const std::optional<int> numbers[] = {1, std::nullopt};
+  const auto put = [&](const std::optional<int>& number) { json.field("number", number); };
+  json.objects("numbers", JsonLayout::kOneLine, numbers, put);
+  json.objects("none", std::vector<std::optional<int>>(), put);
+  json.begin_list("lines");
+  json.value(1);
+  json.end_list();
+  json.begin_object("line", JsonLayout::kOneLine);
+  json.field("held", true);
+  json.end_object();
+  json.end_object();
+  EXPECT_EQ(std::move(json).finish(),
+            "{\n"
+            "  \"names\": [\"a\", \"b\"],\n"
+            "  \"numbers\": [\n"
+            "    {\"number\": 1},\n"
+            "    {\"number\": null}\n"
+            "  ],\n"
+            "  \"none\": [],\n"
+            "  \"lines\": [\n"
+            "    1\n"
+            "  ],\n"
+            "  \"line\": {\"held\": true}\n"
+            "}\n");
+}
+
 TEST(JsonWriter, AnyBytesGiveValidJson) {
   JsonWriter json;
   json.begin_list();
