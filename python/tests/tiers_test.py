@@ -67,7 +67,7 @@ try:
     for epoch in range(4 if dies_at is None else 100_000):
         for index, batch in enumerate(loader):
             assert (batch["data"] == batch["sample"][:, None, None]).all(), batch["sample"]
-            if rank == 1 and [epoch, index] == dies_at:
+            if [rank, epoch, index] == dies_at:
                 os.kill(os.getpid(), signal.SIGKILL)
     json.dump(loader.stats()["cache"], open(f"cache-{rank}.json", "w"))
 except (RuntimeError, OSError) as error:
@@ -217,14 +217,15 @@ class SlowFilesTest(TiersTest):
     @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
     def test_a_killed_rank_is_named_and_no_rank_hangs(self):
         # Samples of a lost rank are not bad samples, so they are not skipped either.
-        for skips in (False, True):
-            for name in ("ended-0", "ended-1", "error-0.txt"):
-                (self.folder / name).unlink(missing_ok=True)
-            # Not all samples fit, so there is always one to ask for.
-            self.train(2, cache={"memory": "128KiB", "peers": True}, dies_at=[1, 2],
-                       skip_bad_samples=skips)
-            self.assertRegex((self.folder / "error-0.txt").read_text(),
-                             r"RuntimeError: .*rank 1 .*ended unexpectedly")
+        for killed, skips in ((1, False), (1, True), (0, False)):
+            with self.subTest(killed=killed, skips=skips):
+                for name in ("ended-0", "ended-1", "error-0.txt", "error-1.txt"):
+                    (self.folder / name).unlink(missing_ok=True)
+                # Not all samples fit, so there is always one to ask for.
+                self.train(2, cache={"memory": "128KiB", "peers": True}, dies_at=[killed, 1, 2],
+                           skip_bad_samples=skips)
+                self.assertRegex((self.folder / f"error-{1 - killed}.txt").read_text(),
+                                 rf"RuntimeError: .*rank {killed} .*ended unexpectedly")
 
     @unittest.skipUnless(mpirun.HAS_MPI, "this build or this machine has no MPI")
     def test_a_directory_that_one_rank_cannot_write_is_reported_by_all(self):

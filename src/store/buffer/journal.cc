@@ -196,9 +196,12 @@ Status BufferJournal::append_closed(uint64_t id) {
       wire::buffer_crc(reinterpret_cast<const char*>(&record) + wire::kBufferRecordUnchecked,
                        sizeof(record) - wire::kBufferRecordUnchecked);
   ASSIGN_OR_RETURN(const uint64_t before, file_.size_bytes());
-  if (::write(file_.fd(), &record, sizeof(record)) == sizeof(record)) return {};
-  const int error = errno;
-  if (::ftruncate(file_.fd(), static_cast<off_t>(before)) != 0) return fail_os(errno, "");
+  const ssize_t written = ::write(file_.fd(), &record, sizeof(record));
+  if (written == sizeof(record)) return {};
+  const int error = written < 0 ? errno : ENOSPC;
+  if (::ftruncate(file_.fd(), static_cast<off_t>(before)) != 0) {
+    return fail_os(errno, "cannot remove an incomplete record from the journal");
+  }
   return fail_os(error, "cannot write the journal");
 }
 
@@ -215,7 +218,7 @@ Result<BufferProgress> BufferJournal::read_progress() const {
   ASSIGN_OR_RETURN(const size_t got,
                    progress_.read_at(0, std::as_writable_bytes(std::span(&progress, 1))));
   if (got != sizeof(progress)) {
-    // To start again from the beginning could remove what was saved since.
+    // Starting again from the beginning could remove files that were saved since.
     return fail(Errc::kCorrupt, "'{}' of the buffer has {} bytes, but must have {}",
                 wire::kBufferProgress, got, sizeof(progress));
   }

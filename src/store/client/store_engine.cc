@@ -62,8 +62,8 @@ class StoreListing final : public io::Listing {
       const uint32_t target = files_.find(files_.path(index));
       if (target == kNoEntry) {
         return fail(Errc::kNotFound,
-                    "{}/{}: cannot follow the link: its target is not in the store", files_.root(),
-                    printable(files_.path(index)));
+                    "{}/{}: cannot follow the link: its target is not in the store",
+                    printable(files_.root()), printable(files_.path(index)));
       }
       kind = files_.catalogue().entry(target).kind;
     }
@@ -73,10 +73,11 @@ class StoreListing final : public io::Listing {
   const NodeFiles& files_;
 };
 
-// A raw member in the mapping.
+// A raw member in the mapping of `files`, which it keeps.
 class MemberReader final : public io::Reader {
  public:
-  explicit MemberReader(ByteView bytes) : bytes_(bytes) {}
+  MemberReader(std::shared_ptr<const NodeFiles> files, ByteView bytes)
+      : files_(std::move(files)), bytes_(bytes) {}
 
   Result<uint64_t> size_bytes() const override { return uint64_t{bytes_.size()}; }
   Result<size_t> read_at(uint64_t offset_bytes, MutableByteView out) const override {
@@ -92,6 +93,7 @@ class MemberReader final : public io::Reader {
   }
 
  private:
+  const std::shared_ptr<const NodeFiles> files_;
   ByteView bytes_;
 };
 
@@ -129,9 +131,9 @@ class StoreEngine final : public io::Engine {
   Result<std::unique_ptr<io::Reader>> open(const fs::path& path) override {
     const auto inside = files_->below_root(path.native());
     if (!inside) return inner_->open(path);
-    ASSIGN_OR_RETURN(const uint32_t file, find_file(*inside).within(path.native()));
+    ASSIGN_OR_RETURN(const uint32_t file, find_file(*inside).within(printable(path.native())));
     if (const auto bytes = files_->view(file)) {
-      return std::unique_ptr<io::Reader>(std::make_unique<MemberReader>(*bytes));
+      return std::unique_ptr<io::Reader>(std::make_unique<MemberReader>(files_, *bytes));
     }
     return std::unique_ptr<io::Reader>(std::make_unique<LazyReader>(files_, file));
   }
@@ -149,10 +151,10 @@ class StoreEngine final : public io::Engine {
   Result<size_t> read_whole(const fs::path& path, MutableByteView out) override {
     const auto inside = files_->below_root(path.native());
     if (!inside) return inner_->read_whole(path, out);
-    ASSIGN_OR_RETURN(const uint32_t file, find_file(*inside).within(path.native()));
+    ASSIGN_OR_RETURN(const uint32_t file, find_file(*inside).within(printable(path.native())));
     const uint64_t size_bytes = files_->size_bytes(file);
     if (size_bytes > out.size()) {
-      return io::longer_than_room(size_bytes, out.size()).within(path.native());
+      return io::longer_than_room(size_bytes, out.size()).within(printable(path.native()));
     }
     RETURN_IF_ERROR(files_->read(file, out.first(static_cast<size_t>(size_bytes))));
     return static_cast<size_t>(size_bytes);

@@ -211,8 +211,8 @@ class Packing {
     const fs::path path = path_of(number);
     std::error_code error;
     if (!fs::exists(path, error)) return false;
-    const auto found = Partition::open(path);
-    if (found.ok() && found->header().identity == plan_.identity) return true;
+    ASSIGN_OR_RETURN(const Partition found, Partition::open(path));
+    if (found.header().identity == plan_.identity) return true;
     return fail(Errc::kAlreadyExists,
                 "{}: belongs to another pack; remove it or choose another directory",
                 printable(path.string()));

@@ -51,6 +51,7 @@ int renaming_buffered(int from_directory, const char* from, int to_directory, co
   const Place source = from_lookup.find_anywhere(from_directory, from, Last::kName);
   const Place target = to_lookup.find_anywhere(to_directory, to, Last::kName);
   if (!concerns_buffer(source) && !concerns_buffer(target)) return kNotBuffered;
+  const int saved_errno = errno;
   if (source.is_created && target.is_created && source.where == Where::kElsewhere &&
       !ends_with_slash(source) && !ends_with_slash(target)) {
     const int result = creating(target, [&](const char*) {
@@ -60,6 +61,7 @@ int renaming_buffered(int from_directory, const char* from, int to_directory, co
       return renamed == kNotBuffered ? kNotBuffered : -1;
     });
     if (result != kNotBuffered) return result;
+    errno = saved_errno;
   }
   const int error = wait_native(client.buffer, source.is_created ? source.relative : "",
                                 target.is_created ? target.relative : "");

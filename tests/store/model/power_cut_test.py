@@ -332,6 +332,9 @@ class PowerCutTest(unittest.TestCase):
     def test_what_was_synced_is_there(self):
         self.assertEqual(explore(1, 6), [])
 
+    def test_what_a_buffer_acknowledged_is_there(self):
+        self.assertEqual(explore(4, 6, ("--buffer=ck/*",)), [])
+
     def test_the_test_itself_finds_nothing_on_a_plain_disk(self):
         self.assertEqual(explore(2, 6, with_store=False), [])
 
