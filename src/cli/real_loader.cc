@@ -27,6 +27,8 @@ std::string job_json(const Workload& workload, const Layout& layout) {
   json.begin_object();
   json.field("format", name_of(workload.dataset.format));
   json.field("samples_per_file", layout.samples_per_file());
+  const bool are_equal = layout.has_equal_files() && layout.file_count(Split::kTrain) > 0;
+  json.field("file_bytes", are_equal ? layout.payload_bytes({Split::kTrain, 0}) : 0);
   json.field("batch_size", workload.reader.batch_size);
   json.field("read_threads", workload.reader.read_threads);
   json.field("prefetch_size", workload.reader.prefetch_size);

@@ -3,6 +3,7 @@
 
 import csv
 import gzip
+import importlib.util
 import json
 import os
 import random
@@ -10,6 +11,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
@@ -428,6 +430,28 @@ class DamagedFilesTest(BenchTest):
         if HAS_MPI:
             figures = self.figures(workload, "reader.on_error=skip", "--accelerators=2")
             self.assertEqual((figures["passes"][0]["samples"], figures["bad_samples"]), (21, 6))
+
+    @unittest.skipIf(importlib.util.find_spec("torch") is None, "no PyTorch")
+    def test_with_the_loader_of_pytorch_itself(self):
+        for format in ("npz", "npy", "png", "raw"):
+            with self.subTest(format=format):
+                shutil.rmtree(self.folder / "data", ignore_errors=True)
+                workload = self.workload(format, self.FILES)
+                self.bench(workload, "--generate", "workflow.train=false")
+                read = [MILLRACE, "bench", str(workload), "--real-loader=torch"]
+                environment = {**os.environ, "MILLRACE_PYTHON": sys.executable}
+                done = subprocess.run(read, capture_output=True, text=True, check=False, env=environment)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                name = self.damage("cut")
+                done = subprocess.run(read, capture_output=True, text=True, check=False, env=environment)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                if format == "raw":
+                    self.assertRegex(done.stderr, rf"{name}: has \d+ bytes, but 4096 were generated")
+        workload = self.workload("tfrecord", self.FILES)
+        done = subprocess.run([MILLRACE, "bench", str(workload), "--real-loader=torch"], capture_output=True, text=True,
+                              check=False, env=environment)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("but the format is tfrecord", done.stderr)
 
     def test_the_cost_of_the_checks_is_shown(self):
         done = self.bench(self.workload(), "--generate")

@@ -42,6 +42,7 @@ def read_bytes(path, sample, samples):
     return numpy.fromfile(path, numpy.uint8)
 
 
+# Readers that notice a damaged file. Bytes of other formats, such as TFRecord, would pass unchecked.
 READERS = {"npz": read_npz, "npy": read_npy, "hdf5": read_hdf5, "jpeg": read_image, "png": read_image,
            "raw": read_bytes}
 
@@ -52,9 +53,11 @@ class Files:
     def __init__(self, job):
         self.paths = job["paths"]
         self.samples = job["samples_per_file"]
-        if job["format"] not in READERS and self.samples > 1:
-            raise SystemExit(f"--real-loader has no reader for several samples in a file of format {job['format']}")
-        self.read = READERS.get(job["format"], read_bytes)
+        if job["format"] not in READERS:
+            raise SystemExit(f"--real-loader reads {', '.join(READERS)}, but the format is {job['format']}. "
+                             "Give --loader pytorch instead, or choose one of these formats")
+        self.read = READERS[job["format"]]
+        self.file_bytes = job["file_bytes"] if job["format"] == "raw" else 0  # raw has no structure but its length
 
     def __len__(self):
         return len(self.paths) * self.samples
@@ -64,6 +67,8 @@ class Files:
         array = self.read(path, index % self.samples, self.samples)
         if not array.size:
             raise ValueError(f"{path}: the sample is empty")
+        if self.file_bytes and array.size != self.file_bytes:
+            raise ValueError(f"{path}: has {array.size} bytes, but {self.file_bytes} were generated")
         return int(array.reshape(-1)[0])
 
 
