@@ -27,7 +27,8 @@ int64_t exact(uint64_t number) {
 }
 int64_t exact(int64_t number) { return std::clamp(number, -kExactMax, kExactMax); }
 
-std::string quoted(std::string_view text) {
+// Not `quoted`: with g++ 13, a call with a std::string would also find std::quoted.
+std::string json_string(std::string_view text) {
   JsonWriter writer;
   writer.value(text);
   std::string made = std::move(writer).finish();
@@ -106,9 +107,10 @@ class ThreadList {
     for (size_t i = 0; i < threads_.size(); ++i) {
       if (i > 0) out += ',';
       const trace::Thread& thread = thread_of(threads_[i]);
-      fmt::format_to(
-          std::back_inserter(out), "{{\"rank\":{},\"process\":{},\"tid\":{},\"title\":{}}}",
-          quoted(group_of(thread).name), process_of(thread).pid, thread.tid, quoted(title(thread)));
+      fmt::format_to(std::back_inserter(out),
+                     "{{\"rank\":{},\"process\":{},\"tid\":{},\"title\":{}}}",
+                     json_string(group_of(thread).name), process_of(thread).pid, thread.tid,
+                     json_string(title(thread)));
     }
     out += ']';
   }
@@ -195,7 +197,7 @@ void put_window(const Context& context, const Window& window, const ThreadList& 
   fmt::format_to(std::back_inserter(out), "{{\"begin_ns\":{},\"end_ns\":{},\"why\":{}",
                  exact(begin_ns - context.begin_ns),
                  exact(std::min(window.end_ns, context.end_ns) - context.begin_ns),
-                 quoted(window.why));
+                 json_string(window.why));
   out += ',';
   put_list("threads", threads.of(window.processes), [](size_t place) { return place; }, out);
   put("thread", [&](const WindowEvent& event) { return threads.of(event.thread); });
@@ -256,7 +258,7 @@ std::string detail_json(const Context& context, const Profile& profile,
     first_ns = std::min(first_ns, block.begin_ns);
   }
   std::string out = fmt::format("{{\"origin_ns\":{},", exact(context.begin_ns - first_ns));
-  put_list("names", names.names(), quoted, out);
+  put_list("names", names.names(), json_string, out);
   out += ',';
   threads.put(out);
   out += ',';

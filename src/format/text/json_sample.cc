@@ -159,7 +159,7 @@ class JsonFields {
   SampleFields& fields_;
 };
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   JsonWriter writer;
   writer.value(text);
   std::string out = std::move(writer).finish();
@@ -207,7 +207,7 @@ Status append_value(std::string& out, const Field& field, std::span<const Field>
                 "its bytes are not UTF-8 text, which is all that JSON holds; use a format for "
                 "bytes such as tar or indexed");
   }
-  out += quoted(text);
+  out += json_string(text);
   return {};
 }
 
@@ -224,7 +224,7 @@ Result<std::string> make_json_sample(std::span<const Field> fields, std::string 
   out = "{";
   for (const Field& field : fields) {
     if (out.size() > 1) out += ", ";
-    out += quoted(field.name);
+    out += json_string(field.name);
     out += ": ";
     RETURN_IF_ERROR(
         append_value(out, field, fields).within(fmt::format("'{}'", printable(field.name))));
