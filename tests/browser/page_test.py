@@ -44,9 +44,7 @@ class AJobsPage(PageTest):
     def test_its_tiles_are_the_figures_of_these_names(self):
         paths = dict(self.page.evaluate("[...document.querySelectorAll('#summary .tile')]"
                                         ".map(e => [e.querySelector('dt').innerText, e.querySelector('.figure').dataset.path])"))
-        for name in NAMES:
-            if name.tile:
-                self.assertEqual(paths[name.tile], name.path)
+        self.assertEqual(paths, {name.tile: name.path for name in NAMES if name.tile})
         self.assertIn("35.8 % of its steps", self.text("#summary"))
 
     def test_the_answer_comes_first(self):

@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional
 
 class Name(NamedTuple):
     path: str                    # in `report --json`
-    unit: str                    # bytes, count, share, ns
+    unit: str                    # bytes, count, share, factor, ns
     text: Optional[str] = None   # a pattern of the summary; its group is the figure. May match several times
     tile: Optional[str] = None   # title of the tile on the page
     sql: Optional[str] = None    # a query with one value
@@ -38,4 +38,12 @@ NAMES = [
          "Waiting for data"),
     Name("time.mean.startup_ns", "ns", r"^  start-up +([\d.]+ \w+)"),
     Name("time.mean.training_ns", "ns", r"^  training +([\d.]+ \w+)"),
+    Name("time.mean.compute_ns", "ns", r"^  compute +([\d.]+ \w+)"),
+    Name("time.mean.wait_ns", "ns", r"^  waiting for data +([\d.]+ \w+)"),
+    Name("time.mean.io_ns", "ns", r"^  I/O calls +([\d.]+ \w+)"),
+    Name("time.mean.fetch_ns", "ns", r"^  fetching +([\d.]+ \w+)"),
+    Name("time.mean.decode_ns", "ns", r"^  decoding +([\d.]+ \w+)"),
+    Name("time.mean.transform_ns", "ns", r"^  transforms +([\d.]+ \w+)"),
+    Name("time.mean.checkpoint_ns", "ns", r"^  checkpoints +([\d.]+ \w+)"),
+    Name("job.amplification", "factor", r"\(([\d.]+) times per epoch\)", "Read amplification"),
 ]

@@ -72,7 +72,7 @@ def number(text, unit):
     """The value that a figure of the text stands for."""
     if unit == "share":
         return float(text) / 100
-    if unit == "count":
+    if unit in ("count", "factor"):
         return float(text.replace(",", ""))
     value, scale = text.split()
     return float(value) * SCALES[scale]
