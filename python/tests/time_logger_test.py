@@ -61,25 +61,21 @@ class TimeLoggerTest(unittest.TestCase):
 
     def test_a_timer_of_a_thread_that_has_ended_is_not_the_next_thread_s(self):
         logger = TimeLogger()
-        failures, numbers = [], []
-
-        def start():
-            numbers.append(threading.get_ident())
-            logger.start_timer("read")
+        failures = []
 
         def end():
-            numbers.append(threading.get_ident())
             try:
                 logger.end_timer("read")
             except ValueError as error:
                 failures.append(str(error))
 
-        for target in (start, end):
-            thread = threading.Thread(target=target)
-            thread.start()
-            thread.join()
-        self.assertEqual(numbers[0], numbers[1], "the system gave the second thread another number")
-        self.assertEqual(len(failures), 1)
+        # The second thread usually gets the number of the first.
+        for _ in range(20):
+            for target in (lambda: logger.start_timer("read"), end):
+                thread = threading.Thread(target=target)
+                thread.start()
+                thread.join()
+        self.assertEqual(len(failures), 20)
 
     def test_a_disabled_logger_keeps_nothing(self):
         logger = TimeLogger(enabled=False)
