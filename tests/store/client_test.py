@@ -327,7 +327,8 @@ if __name__ == "__main__":
     for start in ("fork", "spawn"):
         print(start, [b.tolist() for b in DataLoader(Files(root), 8, num_workers=2, multiprocessing_context=start)])
 """)
-        self.check_same([sys.executable, str(script), "ROOT"])
+        # On a busy machine, torch prints the errors of workers that it ends, with and without a store.
+        self.check_same([sys.executable, str(script), "ROOT"], edit=lambda text: text[:text.rindex(b"]]") + 2])
 
     def test_the_c_library(self):
         self.python("""

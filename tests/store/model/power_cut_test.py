@@ -80,12 +80,19 @@ class Disk:
 
     def attach(self, image: Path) -> None:
         self.loop = sh("losetup", "--find", "--show", image).strip()
+        # Whoever looks for a free loop device opens it for a moment, and may keep pages of its last image in memory.
+        sh("blockdev", "--flushbufs", self.loop)
         sh("mount", "-o", "noatime,commit=1", self.loop, self.place)
 
     def detach(self) -> None:
+        """Waits for processes that are ending. A disk that stays mounted would write to the next image."""
+        until = time.monotonic() + PATIENCE_S
+        while self.loop and subprocess.run(["umount", self.place], capture_output=True, check=False).returncode != 0:
+            if time.monotonic() > until:
+                raise RuntimeError(f"{self.place} is still in use")
+            time.sleep(0.01)
         if self.loop:
-            sh("umount", self.place, check=False)
-            sh("losetup", "-d", self.loop, check=False)
+            sh("losetup", "-d", self.loop)
         self.loop = ""
 
     def stop(self) -> None:
