@@ -493,7 +493,7 @@ int close(int fd) {
 int close_range(unsigned first, unsigned last, int flags) {
   constexpr int kKnownFlags = static_cast<int>(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE);
   const bool is_valid = first <= last && (flags & ~kKnownFlags) == 0;
-  if (is_valid && (flags & CLOSE_RANGE_CLOEXEC) != 0) {
+  if (is_valid && (static_cast<unsigned>(flags) & CLOSE_RANGE_CLOEXEC) != 0) {
     set_close_on_exec(first, last);
   } else if (is_valid) {
     before_closing(first, last);
