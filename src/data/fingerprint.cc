@@ -66,7 +66,7 @@ FileSums file_sums(const SampleSource& source, uint64_t begin, uint64_t end, uin
     struct stat status{};
     if (::stat(source.group_path(group).c_str(), &status) != 0) {
       sums.is_known = 0;
-      continue;
+      return sums;
     }
     sums.sizes = add_number(static_cast<uint64_t>(status.st_size), sums.sizes);
     sums.times = add_number(static_cast<uint64_t>(status.st_mtim.tv_sec), sums.times);
